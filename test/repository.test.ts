@@ -28,7 +28,7 @@ const layers: readonly (readonly string[])[] = [
   ['decode', 'keep', 'acme', 'risingwave'],
   ['commit'],
   ['batch'],
-  ['reject'],
+  ['reject', 'reconcile'],
   ['spool'],
   ['ingest'],
   ['listen', 'ddl'],

@@ -1,6 +1,7 @@
 /**
  * The only way in which Headgate makes calls over the network: because of a request, a GET over TLS to a host that the caller has pinned;
- * for its owner, a POST to a URL from the settings, deliveries to hosts that are listed there, and exchanges with the authority from the settings. Takes a URL; returns the answer.
+ * for its owner, a POST to a URL from the settings, deliveries to hosts that are listed there, calls of senders' APIs, and exchanges with the authority, both from the settings.
+ * Takes a URL; returns the answer.
  * Refuses (throws OutgoingError) whatever is not plain: an unknown port, a user, an address that is not public, a redirect, a status that
  * the call does not accept, and an answer that takes too long or is too large. Names are resolved once, and exactly the address that was
  * checked is connected to, with the certificate checked for the name. Proxies from the environment are not used.
@@ -108,6 +109,12 @@ export function createExchange(bounds: Bounds): HttpExchange {
   return (url, sent) => call(ownersNetwork(false), bounds, url, { ...sent, good: () => true });
 }
 
+/** To the API that the settings name, without TLS only on this machine; any status is an answer. */
+export const createApiCall =
+  (bounds: Bounds): HttpExchange =>
+  (url, sent) =>
+    call(ownersNetwork(url.protocol === 'http:'), bounds, url, { ...sent, good: () => true });
+
 /** To a host that the owner has listed; any status is an answer. */
 export const createDelivery =
   (network: Network, bounds: Bounds) =>
@@ -201,7 +208,7 @@ function ask(
       },
       agent: false,
       signal,
-      maxHeaderSize: bounds.outgoingBytesMax,
+      maxHeaderSize: Math.min(bounds.outgoingBytesMax, 65_536),
       ...(ca === undefined ? {} : { ca }),
     });
     asked.once('error', (error) => fail(signal.aborted ? 'it took too long' : error.message));

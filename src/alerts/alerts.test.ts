@@ -96,6 +96,14 @@ const conditions: readonly (readonly [string, (it: Stage) => void, (it: Stage) =
     },
     (it) => (it.silent = []),
   ],
+  [
+    'HeadgateDeliveriesMissing',
+    (it) => {
+      it.add('headgate_tables', { database: 'dev' });
+      it.gaps = [{ labels: table, missing: 3, problem: null }];
+    },
+    (it) => (it.gaps = []),
+  ],
   ['HeadgateSlotBehind', (it) => follow(it, { heldBytes: 600 }), (it) => follow(it, { heldBytes: 400 })],
   ['HeadgateSlotBehind', (it) => follow(it, { lost: true }), (it) => (it.slots = [])],
   ['HeadgateSlotUnread', (it) => follow(it, { active: false }), (it) => follow(it, { read: 8 })],
@@ -156,6 +164,7 @@ test('every rule is tried above, and those that Prometheus has are the same ther
     'HeadgateCertificate',
     'HeadgateHandshakeMissed',
     'HeadgateTableSilent',
+    'HeadgateDeliveriesMissing',
     'HeadgateSlotBehind',
     'HeadgateSlotUnread',
   ];
@@ -183,6 +192,7 @@ test('every metric that an alert rule reads exists', async () => {
     unconfirmed: [],
     silent: [],
     slots: [],
+    gaps: [],
   };
   for (const { wrong } of rules) assert.deepEqual(wrong(view), []);
   const text = await createMetrics({

@@ -20,7 +20,7 @@ import type { AlertStateFile } from './state-file.ts';
 import { messageFor } from './message.ts';
 import type { Receiver } from './message.ts';
 import { rules } from './rules.ts';
-import type { Labels, SilentTable, ReplicationSlot, AlertInput } from './rules.ts';
+import type { Labels, SilentTable, OpenGap, ReplicationSlot, AlertInput } from './rules.ts';
 import type { ClaimSource } from './claims.ts';
 import type { ObservedConditions } from './observed-conditions.ts';
 
@@ -40,6 +40,7 @@ export interface AlertDeps extends Receiver {
     isKnown: (labels: Labels) => boolean,
   ) => Promise<readonly SilentTable[] | null>;
   readonly slots: (database: string) => Promise<readonly ReplicationSlot[] | null>;
+  readonly gaps: (database: string) => Promise<readonly OpenGap[] | null>;
   readonly sharing: ClaimSource;
   readonly observe: Observe;
   /** ms since 1970. */
@@ -65,6 +66,7 @@ export class Alerts implements Closable {
   #againAtMs = -Infinity;
   #silent: readonly SilentTable[] = [];
   #slots: readonly ReplicationSlot[] = [];
+  #gaps: readonly OpenGap[] = [];
   #askedAtMs = -Infinity;
 
   constructor(deps: AlertDeps) {
@@ -165,29 +167,33 @@ export class Alerts implements Closable {
       unconfirmed: signs.unconfirmed,
       silent: this.#silent,
       slots: this.#slots,
+      gaps: this.#gaps,
     };
   }
 
   /**
-   * Asks the databases which tables are silent, who follows the log and what other Headgates have told, and reports that told conditions still hold.
+   * Asks the databases which tables are silent or lack deliveries, who follows the log and what other Headgates have told, and reports that told conditions still hold.
    * The last known result stays until a database gives a new one.
    */
   async #askDatabases(databases: readonly string[]): Promise<void> {
-    const { silent, slots, sharing, clock, nowMs } = this.#deps;
+    const { silent, slots, gaps, sharing, clock, nowMs } = this.#deps;
     if (clock() - this.#askedAtMs < limits.alertAskedEveryMs) return;
     this.#askedAtMs = clock();
     await sharing.claim(this.#conditions.standing);
     const all: SilentTable[] = [];
     const followed: ReplicationSlot[] = [];
+    const open: OpenGap[] = [];
     const known = new Set(this.#conditions.kept.map(({ rule, labels }) => keyOf(rule, labels)));
     const isKnown = (labels: Labels) => known.has(keyOf('HeadgateTableSilent', labels));
     for (const database of databases.slice(0, limits.alertDatabasesMax)) {
       const ofDatabase = ({ labels }: { readonly labels: Labels }) => labels['database'] === database;
       all.push(...((await silent(database, isKnown)) ?? this.#silent.filter(ofDatabase)));
       followed.push(...((await slots(database)) ?? this.#slots.filter(ofDatabase)));
+      open.push(...((await gaps(database)) ?? this.#gaps.filter(ofDatabase)));
       this.#conditions.restore(await sharing.left(database), sharedRules, nowMs());
     }
     this.#silent = all;
     this.#slots = followed;
+    this.#gaps = open;
   }
 }

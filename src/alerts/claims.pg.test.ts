@@ -61,6 +61,7 @@ class Member {
       disk: async () => null,
       silent: async () => this.silent,
       slots: async () => [],
+      gaps: async () => [],
       sharing: new SharedAlerts({ asked }),
       observe: () => undefined,
       nowMs: () => stage.nowMs,

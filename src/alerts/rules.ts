@@ -38,6 +38,15 @@ export interface AlertInput {
   readonly unconfirmed: readonly { readonly labels: Labels; readonly count: number }[];
   readonly silent: readonly SilentTable[];
   readonly slots: readonly ReplicationSlot[];
+  readonly gaps: readonly OpenGap[];
+}
+
+/** A table that lacks deliveries that its sender's log announces. */
+export interface OpenGap {
+  readonly labels: Labels;
+  readonly missing: number;
+  /** Why the log is not read; null: it is. */
+  readonly problem: string | null;
 }
 
 /** A logical slot, i.e. a position in the log that somebody follows it from. */
@@ -298,6 +307,20 @@ export const rules: readonly AlertRule[] = [
             labels,
             says: `nothing came for ${past} minutes; the longest pause of a day was ${usualMinutes}`,
           })),
+  },
+  {
+    name: 'HeadgateDeliveriesMissing',
+    severity: 'warning',
+    holdMs: 0,
+    shared: true,
+    wrong: ({ gaps }) =>
+      gaps.map(({ labels, missing, problem }) => ({
+        labels,
+        says:
+          missing > 0
+            ? `${missing} deliveries that the sender's log announces have not come; headgate.gaps has them`
+            : `the log of the sender is not read: ${problem ?? ''}`,
+      })),
   },
   {
     name: 'HeadgateSlotBehind',

@@ -14,6 +14,7 @@ import { keptIn } from '../alerts/state-file.ts';
 import { SharedAlerts } from '../alerts/claims.ts';
 import type { ObservedConditions } from '../alerts/observed-conditions.ts';
 import { silentTables } from '../alerts/silent-tables.ts';
+import { openGaps } from '../alerts/gaps.ts';
 import { slotsOf } from '../alerts/slots.ts';
 
 export interface AlertParts {
@@ -50,6 +51,7 @@ export function openAlerts(parts: AlertParts, closer: Closer): void {
     // While it was not listening nothing could arrive.
     silent: (database, isKnown) => silentTables(catalog, database, (clock() - beganMs) / 60_000, isKnown),
     slots: (database) => slotsOf(catalog, database),
+    gaps: (database) => openGaps(catalog, database),
     sharing: new SharedAlerts(catalog),
     nowMs: Date.now,
     clock,

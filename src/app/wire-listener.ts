@@ -9,7 +9,7 @@ import { TableCompiler } from '../catalog/table-compiler.ts';
 import { Learning } from '../ingest/learning.ts';
 import { Sns } from '../ingest/sns.ts';
 import { KeySets } from '../validate/key-sets.ts';
-import { createFetch, publicNetwork } from '../access/outgoing.ts';
+import { createApiCall, createFetch, publicNetwork } from '../access/outgoing.ts';
 import { Commit } from '../commit/commit.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import type { CommitEngine } from '../commit/commit-pools.ts';
@@ -25,10 +25,11 @@ import type { ListenerOptions } from '../listen/http.ts';
 import { observers } from '../observe/observations.ts';
 import type { StageContext } from '../observe/context.ts';
 import { Retention } from '../keep/retention.ts';
+import { Reconciliation } from '../reconcile/reconcile.ts';
 import { IntoRisingWave } from '../risingwave/into.ts';
 import { ConflictingDeliveries } from '../reject/conflicting-deliveries.ts';
 import { Rejects } from '../reject/rejected-requests.ts';
-import type { RetryRejected, StoredRefusal } from '../types/journal.ts';
+import type { KeptRequest, RetryRejected, StoredRefusal } from '../types/journal.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import { createLoginPasswords } from '../secrets/login-passwords.ts';
 import { createSealing } from '../secrets/sealing.ts';
@@ -72,6 +73,8 @@ export interface OpenWebhooks<Door extends Closable> {
   readonly rejects: Rejects;
   /** null: another process removes expired rows. */
   readonly keeper: Retention | null;
+  /** null: another process compares tables with the logs of their senders. */
+  readonly reconciler: Reconciliation | null;
   readonly catalog: Catalog;
   readonly logins: OwnerLogins;
   readonly pools: CommitPools;
@@ -94,20 +97,19 @@ export async function openWebhookRooms<Door extends Closable>(
   const keeper = options.retries ? new Retention({ engine, logins, limits, observe, clock }) : null;
   closer.add('keep', () => keeper?.close());
   let confirmed: (database: string) => void = () => undefined;
+  const fetched = { ...options, sealing, store: (request: KeptRequest) => retry(request) };
+  const reconciler = openReconciler(fetched, (database) => catalog.known(database));
+  closer.add('reconcile', () => reconciler?.close());
   const catalog = await Catalog.open({
     onConfirmed: (database) => confirmed(database),
     onServed: (database) => {
       rejects.serve(database);
       keeper?.serve(database);
+      reconciler?.serve(database);
     },
     engine,
     onRetryAsked: (database) => rejects.wake(database),
-    compiler: new TableCompiler(
-      sealing,
-      settings,
-      new KeySets(settings.jwksHosts, { clock, limits, observe }),
-      verifier,
-    ),
+    compiler: openCompiler({ ...options, sealing, verifier, clock }),
     sealing,
     keys: options.keys,
     limits,
@@ -154,7 +156,20 @@ export async function openWebhookRooms<Door extends Closable>(
   };
   const { listener, retry } = await openWebhooks(stages, openDoor);
   closer.add('listener', () => listener.close());
-  return { sealing, rejects, keeper, catalog, logins, pools, lanes, spool, listener };
+  // Before the lanes, through which it stores.
+  closer.add('reconcile', () => reconciler?.close());
+  return { sealing, rejects, keeper, reconciler, catalog, logins, pools, lanes, spool, listener };
+}
+
+function openCompiler({
+  settings,
+  sealing,
+  verifier,
+  ...context
+}: Pick<WebhookParts<Closable>, 'settings'> &
+  StageContext & { readonly sealing: Sealing; readonly verifier: LoginPasswords['verifier'] | undefined }) {
+  const keySets = new KeySets(settings.jwksHosts, context);
+  return new TableCompiler(sealing, settings, keySets, verifier);
 }
 
 function openRejects(
@@ -175,6 +190,26 @@ function openRejects(
   const rejects = new Rejects({ engine, ...kept, stored, limits, observe, clock });
   closer.add('rejected requests', () => rejects.close());
   return rejects;
+}
+
+/** null: another process does it. */
+function openReconciler(
+  parts: Pick<WebhookParts<Closable>, 'settings' | 'engine' | 'limits' | 'observe' | 'retries'> & {
+    readonly sealing: Sealing;
+    readonly store: RetryRejected;
+  },
+  known: (database: string) => ReturnType<Catalog['known']>,
+): Reconciliation | null {
+  if (!parts.retries) return null;
+  const { settings, limits } = parts;
+  const apis = new Map(settings.reconcileApis.map((it) => it.split(/=(.*)/s, 2) as [string, string]));
+  const exchange = createApiCall({
+    outgoingMs: limits.reconcileCallMs,
+    outgoingBytesMax: limits.reconcileBytesMax,
+  });
+  const hasTables = (database: string) =>
+    [...(known(database)?.snapshot.tables.values() ?? [])].some(({ reconciled }) => reconciled === true);
+  return new Reconciliation({ ...parts, apis, exchange, hasTables });
 }
 
 /** On Headgate's own engine nobody is asked for a password. */
@@ -236,11 +271,13 @@ export async function releaseDatabase(
     pools,
     rejects,
     keeper,
-  }: Pick<OpenWebhooks<Closable>, 'catalog' | 'pools' | 'rejects' | 'keeper'>,
+    reconciler,
+  }: Pick<OpenWebhooks<Closable>, 'catalog' | 'pools' | 'rejects' | 'keeper' | 'reconciler'>,
   database: string,
 ): Promise<void> {
   await catalog.release(database);
   await pools.release(database);
   await rejects.release(database);
   await keeper?.release(database);
+  await reconciler?.release(database);
 }

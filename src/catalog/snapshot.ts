@@ -242,6 +242,7 @@ function toTarget(
       sns,
       eventGrid: parseSubscriptions(row.options['event_grid_subscriptions']) ?? undefined,
       inspected: row.options['inspect'] === 'bodies',
+      reconciled: (row.options['reconcile'] ?? 'off') !== 'off',
       into,
     },
     unusable,

@@ -10,6 +10,15 @@ const networks: Parse<string> = (text) => {
   return text;
 };
 
+/** `sender=URL` of each, separated by commas. */
+const apis: Parse<readonly string[]> = (given) => {
+  if (given === 'none') return [];
+  const words = given.split(',').map((word) => word.trim().replace(/\/$/, ''));
+  if (!words.every((word) => /^[a-z_]+=https?:\/\/[^/?#\s@]+(\/[^?#\s]*)?$/.test(word)))
+    throw new BadSetting('must contain senders with URLs, such as github=https://api.github.com, or be none');
+  return words;
+};
+
 export const commitSettings = {
   commitConnections: setting<number>(
     'commit-connections',
@@ -26,6 +35,14 @@ export const commitSettings = {
     [],
     hosts,
     'host:port of each RisingWave that tables WITH (into = …) may send rows to, separated by commas; empty: no such tables',
+  ),
+  reconcileApis: setting<readonly string[]>(
+    'reconcile-apis',
+    'HEADGATE_RECONCILE_APIS',
+    'APIS',
+    ['github=https://api.github.com', 'stripe=https://api.stripe.com'],
+    apis,
+    'sender=URL of each API that tables WITH (reconcile = …) are compared with, separated by commas, without TLS only on this machine; none: no such tables',
   ),
   deliverHosts: setting<readonly string[]>(
     'deliver-hosts',

@@ -15,6 +15,7 @@ import { processLimits } from './limits-process.ts';
 import { requestLimits } from './limits-requests.ts';
 import { keepLimits } from './limits-keep.ts';
 import { operatorLimits } from './limits-operator.ts';
+import { reconcileLimits } from './limits-reconcile.ts';
 import { spoolLimits } from './limits-spool.ts';
 import { telemetryLimits } from './limits-telemetry.ts';
 
@@ -34,6 +35,7 @@ export const limits = {
   ...keepLimits,
   ...operatorLimits,
   ...telemetryLimits,
+  ...reconcileLimits,
 } as const;
 
 export type Limits = { readonly [name in keyof typeof limits]: number };

@@ -161,6 +161,7 @@ LIMIT 500`;
 export const listSecrets = `SELECT x.schema_name, x.name, x.owner::text, x.created_at, x.altered_at,
   (SELECT string_agg(DISTINCT b.relation::regclass::text, ', ') FROM (
     SELECT relation, secret_id FROM headgate.webhook_table_secret UNION ALL SELECT relation, secret_id FROM headgate.webhook_into
+    UNION ALL SELECT relation, secret_id FROM headgate.webhook_reconcile
   ) b WHERE b.secret_id = x.id) AS used_by
 FROM headgate.secret x
 WHERE coalesce((SELECT pg_has_role(r.oid, 'USAGE') FROM pg_roles r WHERE r.rolname = x.owner),

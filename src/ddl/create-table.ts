@@ -18,6 +18,7 @@ import { keepIfOf, keepOf, refuseUntimedKeep } from './keep-option.ts';
 import { type Option, booleanOf, oneOf, optionOf, parseOptions, refuseUnknown } from './options.ts';
 import { methodsValue } from './methods-option.ts';
 import { privateOf, readersOf } from './names-option.ts';
+import { everyValue, reconcileValue, withReconcile } from './reconcile-option.ts';
 import { type PlanText, type StatementPlan, callPlan, callerPath, callerSchemas } from './plan.ts';
 import { answerFollows, parseAnswers } from './answer-clause.ts';
 import { guardOf, sealAnswers } from './answer-sealing.ts';
@@ -52,6 +53,9 @@ export const changeableOptions = [
   'inspect',
   'distribute',
   'shards',
+  'reconcile',
+  'every',
+  'reconcile_secret',
 ];
 
 /** What only CREATE TABLE may say: what a row is. */
@@ -134,7 +138,7 @@ export function createTable(cursor: Cursor, deps: DdlContext): StatementPlan {
     name.schema,
     name.name,
     ifNotExists,
-    { json: withPlaces(storable) },
+    { json: withReconcile(withPlaces(storable)) },
     { json: includes.map(({ what, header, column }) => ({ what, header, column })) },
     optionOf(options, 'document')?.value ?? null,
     { json: clause === null ? null : sealValidation(clause, deps, answers?.caution, storesGet(storable)) },
@@ -257,6 +261,8 @@ export function changeableValue(option: Option, { using, context: { deliveryIdOf
   if (option.name === 'on_unstorable') return oneOf(option, 'reject', 'replace');
   if (option.name === 'form_files') return oneOf(option, 'describe', 'content');
   if (option.name === 'methods') return methodsValue(option);
+  if (option.name === 'reconcile') return reconcileValue(option);
+  if (option.name === 'every') return everyValue(option);
   if (option.name === 'inspect') return oneOf(option, 'off', 'bodies');
   return option.name === 'on_unknown' ? oneOf(option, 'ignore', 'reject', 'collect') : option.value;
 }

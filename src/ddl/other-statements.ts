@@ -14,6 +14,7 @@ import {
   type StatementPlan,
   callPlan,
   callerPath,
+  callerSchemas,
   displayName,
   relationArgument,
   relationOrError,
@@ -22,6 +23,7 @@ import {
   statePlan,
 } from './plan.ts';
 import type { SqlSession } from '../types/sql.ts';
+import { withReconcile } from './reconcile-option.ts';
 import { alterChecks } from './alter-checks.ts';
 import type { DdlContext } from './statement-context.ts';
 
@@ -77,7 +79,13 @@ function setOptions(
         options.map((option) => [option.name, changeableValue(option, { using, context })]),
       ),
     };
-    const args = [relationArgument(name), displayName(name), ifExists, { json: withPlaces(changes) }];
+    const args = [
+      relationArgument(name),
+      displayName(name),
+      ifExists,
+      { json: withReconcile(withPlaces(changes)) },
+      callerSchemas,
+    ];
     return callPlan('ALTER TABLE', 'alter_options', args, cursor.lexical.text);
   };
   const unnamed = unnamedSender(options);
@@ -106,7 +114,7 @@ function resetOptions(cursor: Cursor, name: Name, ifExists: boolean): StatementP
   } while (cursor.accept(','));
   cursor.expect(')');
   cursor.expectEnd();
-  const args = [relationArgument(name), displayName(name), ifExists, { json: changes }];
+  const args = [relationArgument(name), displayName(name), ifExists, { json: changes }, callerSchemas];
   return callPlan('ALTER TABLE', 'alter_options', args, cursor.lexical.text);
 }
 

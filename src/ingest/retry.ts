@@ -1,7 +1,7 @@
 /**
  * What happens to a refused request whose owner asks for another attempt: the stages of ingest.ts again, with the body and
  * the headers that were kept and the original time of arrival, but without the check, because the table's owner may write to it; and,
- * if it was kept because of its delivery's id, as another delivery.
+ * if it was kept because of its delivery's id, as another delivery. So is what was fetched from a sender's log (reconcile/), which nobody has signed.
  * Takes a KeptRequest; returns an Outcome, and never rejects with Refused. Touches nothing itself.
  */
 import type { KeptRequest, RetryRejected } from '../types/journal.ts';
@@ -68,6 +68,7 @@ class Again implements Pipeline {
   }
 
   submit(rows: Rows): Promise<Outcome> {
+    if (this.#request.fetched === true) return this.#way.submit(byIdAlone(rows));
     return this.#way.submit(this.#request.apart ? apart(rows) : rows);
   }
 }
@@ -76,6 +77,12 @@ class Again implements Pipeline {
 function apart(rows: Rows): Rows {
   const { delivery, content = '', ...others } = rows;
   return delivery === undefined ? rows : { ...others, delivery: derived('apart', delivery, content) };
+}
+
+/** What came in another form is a copy, too. */
+function byIdAlone(rows: Rows): Rows {
+  const { content, ...others } = rows;
+  return content === undefined ? rows : others;
 }
 
 function aborted({ refusal: why }: Refused): Outcome {

@@ -16,11 +16,11 @@ type TalkLimits = Pick<Limits, 'keepStatementMs' | 'keepAnswerMs'>;
 export async function connected<T>(
   database: string,
   { config, ending }: Pick<OwnerLogin, 'config' | 'ending'>,
-  options: { readonly limits: TalkLimits },
+  options: { readonly limits: TalkLimits; readonly name?: string },
   signal: AbortSignal,
   work: (talk: RowSession) => Promise<T>,
 ): Promise<T> {
-  const client = new Client({ ...config, application_name: 'headgate keep' });
+  const client = new Client({ ...config, application_name: options.name ?? 'headgate keep' });
   // An error of the connection is reported by the query that was waiting.
   client.on('error', () => {});
   const cut = (): void => cutOff(client);

@@ -159,6 +159,17 @@ type What =
   /** Such rows cannot be removed; the table's owner finds the same reason in headgate.kept. */
   | { readonly kind: 'keep.refused'; readonly table: TableName; readonly reason: string }
   | { readonly kind: 'keep.failed'; readonly database: string; readonly reason: string }
+  /** The log of a sender was read. `missing`: deliveries that have not come; `asked`: those of them that were asked for now. */
+  | {
+      readonly kind: 'reconcile.read';
+      readonly table: TableName;
+      readonly missing: number;
+      readonly asked: number;
+      readonly calls: number;
+    }
+  /** It was not read to its end; the table's owner finds the same reason in headgate.gaps. */
+  | { readonly kind: 'reconcile.refused'; readonly table: TableName; readonly reason: string }
+  | { readonly kind: 'reconcile.failed'; readonly database: string; readonly reason: string }
   /** Refused requests were written to headgate.rejected_requests. */
   | { readonly kind: 'rejected.stored'; readonly database: string; readonly rows: number }
   /** Refused requests were dropped: too many of one table in a short time, too many waiting, or the engine did not take them. */

@@ -68,6 +68,8 @@ export interface KeptRequest {
   readonly body: Buffer;
   /** It was kept because its delivery's id is that of another delivery, and is to be stored nevertheless. */
   readonly apart: boolean;
+  /** It comes from the sender's log, which may show it in another form than a webhook has: a delivery with its id is a copy. */
+  readonly fetched?: true;
 }
 
 /** Runs a kept request through the stages again, without its check. Never rejects with Refused. */

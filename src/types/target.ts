@@ -42,6 +42,8 @@ export interface Target {
   readonly eventGrid?: ReadonlySet<string> | undefined;
   /** The content of accepted requests may be looked at (console/held.ts). */
   readonly inspected?: boolean | undefined;
+  /** It is compared with the log of its sender (reconcile/). */
+  readonly reconciled?: boolean | undefined;
   /** Absent: rows go into the table itself. */
   readonly into?: Into | undefined;
 }

@@ -10,7 +10,7 @@ import type { Observation } from '../../src/observe/observations.ts';
 import { Alerts } from '../../src/alerts/alerts.ts';
 import type { AlertDeps } from '../../src/alerts/alerts.ts';
 import type { SavedCondition } from '../../src/alerts/state-file.ts';
-import type { SilentTable, ReplicationSlot, AlertInput } from '../../src/alerts/rules.ts';
+import type { OpenGap, SilentTable, ReplicationSlot, AlertInput } from '../../src/alerts/rules.ts';
 import { SharedAlerts } from '../../src/alerts/claims.ts';
 import { ObservedConditions } from '../../src/alerts/observed-conditions.ts';
 
@@ -34,6 +34,7 @@ export class Stage {
   disk: AlertInput['disk'] = { freeBytes: 2 ** 40, totalBytes: 2 ** 41 };
   silent: readonly SilentTable[] = [];
   slots: readonly ReplicationSlot[] = [];
+  gaps: readonly OpenGap[] = [];
   readonly signs = new ObservedConditions();
   readonly bodies: string[] = [];
   kept: readonly SavedCondition[] = [];
@@ -59,6 +60,7 @@ export class Stage {
       disk: async () => this.disk,
       silent: async () => this.silent,
       slots: async () => this.slots,
+      gaps: async () => this.gaps,
       sharing: new SharedAlerts({ asked: async () => null }),
       observe: (observation) => void this.said.push(observation),
       nowMs: () => this.nowMs,

@@ -7,7 +7,7 @@ DECLARE
   refused text;
 BEGIN
   SELECT o.key INTO refused FROM jsonb_each_text(options) o
-  WHERE o.key IN ('dedupe', 'dedupe_window', 'dedupe_compare', 'version', 'version_equal', 'version_window', 'keep', 'distribute', 'shards')
+  WHERE o.key IN ('dedupe', 'dedupe_window', 'dedupe_compare', 'version', 'version_equal', 'version_window', 'keep', 'distribute', 'shards', 'reconcile')
     OR (o.key, o.value) IN (('on_type_error', 'null'), ('webhook.wait_for_persistence', 'false'))
   ORDER BY o.key LIMIT 1;
   IF refused IS NOT NULL THEN

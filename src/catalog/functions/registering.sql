@@ -52,7 +52,8 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
   ON CONFLICT ON CONSTRAINT webhook_private_pkey DO UPDATE SET places = excluded.places
 $body$;
 
--- `given`: {relation, options, into, includes, private, document, collect, validation, answers}; `into`: a secret, as written in SQL
+-- `given`: {relation, options, into, reconcile_secret, includes, private, document, collect, validation, answers}; `into`, `reconcile_secret`: secrets, as
+-- written in SQL
 CREATE OR REPLACE FUNCTION headgate.do_register(me oid, relation oid, given jsonb, caller_schemas text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -78,6 +79,7 @@ BEGIN
     INSERT INTO headgate.webhook_into (relation, secret_id) VALUES (relation,
       headgate.find_secret(me, (target)[cardinality(target) - 1], (target)[cardinality(target)], caller_schemas));
   END IF;
+  PERFORM headgate.keep_log_secret(me, relation, given -> 'options', given ->> 'reconcile_secret', caller_schemas);
   IF jsonb_typeof(given -> 'validation') = 'object' THEN
     PERFORM headgate.do_validate(me, relation, given -> 'validation', caller_schemas);
     PERFORM headgate.warn(relation, given -> 'validation');
@@ -138,7 +140,7 @@ BEGIN
 END
 $body$;
 
-CREATE OR REPLACE FUNCTION headgate.do_options(me oid, relation oid, given jsonb) RETURNS void
+CREATE OR REPLACE FUNCTION headgate.do_options(me oid, relation oid, given jsonb, caller_schemas text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
   PERFORM headgate.refuse_strangers(me, relation);
@@ -158,6 +160,7 @@ BEGIN
   UPDATE headgate.webhook_table w SET options = given -> 'options', collect = nullif(given -> 'collect', 'null')
   WHERE w.relation = do_options.relation;
   PERFORM headgate.keep_private(relation, given -> 'private');
+  PERFORM headgate.keep_log_secret(me, relation, given -> 'options', given ->> 'reconcile_secret', caller_schemas);
 END
 $body$;
 

@@ -133,6 +133,8 @@ EXCEPTION WHEN foreign_key_violation THEN
     SELECT a.relation::text FROM headgate.webhook_answer_secret a WHERE a.secret_id = found_id
     UNION ALL
     SELECT i.relation::text FROM headgate.webhook_into i WHERE i.secret_id = found_id
+    UNION ALL
+    SELECT r.relation::text FROM headgate.webhook_reconcile r WHERE r.secret_id = found_id
   ) AS b;
   RAISE EXCEPTION USING ERRCODE = '2BP01',
     MESSAGE = format('cannot drop secret %s because other objects depend on it', secret_name),

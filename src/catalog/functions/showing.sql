@@ -88,7 +88,9 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
           SELECT string_agg(quote_ident(p.name), ', ' ORDER BY p.position)
           FROM unnest(headgate.private_columns(w.relation)) WITH ORDINALITY AS p (name, position)), 'into', (
           SELECT format('%I.%I', s.schema_name, s.name) FROM headgate.webhook_into i JOIN headgate.secret s ON s.id = i.secret_id
-          WHERE i.relation = w.relation)))) o)
+          WHERE i.relation = w.relation), 'reconcile_secret', (
+          SELECT format('%I.%I', s.schema_name, s.name) FROM headgate.webhook_reconcile r JOIN headgate.secret s ON s.id = r.secret_id
+          WHERE r.relation = w.relation)))) o)
     || E'\n)' || coalesce(E'\nVALIDATE ' || (
       SELECT 'SECRET ' || string_agg(format('%I.%I', s.schema_name, s.name), ', ' ORDER BY b.position) || ' '
       FROM headgate.webhook_table_secret b JOIN headgate.secret s ON s.id = b.secret_id

@@ -90,8 +90,10 @@ BEGIN
   END IF;
   made := headgate.distribute(made, placed, chosen, headgate.natural_distribution(made) || options);
   PERFORM headgate.refuse_unversioned(made, options -> 'version_places', placed, chosen, options);
+  PERFORM headgate.refuse_unreconciled(options, options ->> 'reconcile_dedupe', options ? 'reconcile_secret');
   CALL headgate.ask('register', jsonb_build_object(
-    'relation', made::oid::bigint, 'options', options - '{collect_into,distribute,shards,into,private,version_places}'::text[], 'into', options -> 'into',
+    'relation', made::oid::bigint, 'into', options -> 'into', 'reconcile_secret', options -> 'reconcile_secret',
+    'options', options - '{collect_into,distribute,shards,into,private,version_places,reconcile_secret,reconcile_dedupe}'::text[],
     'includes', placed, 'document', chosen, 'private', private,
     'collect', headgate.choose_collect(made, placed || private, chosen, options), 'validation', validation, 'answers', answers), caller_schemas);
   IF headgate.lacks_login(made) THEN
@@ -175,7 +177,8 @@ END
 $body$;
 
 -- Changes options of a webhook table; `changes`: as in the catalog, with `collect_into`.
-CREATE OR REPLACE PROCEDURE headgate.alter_options(relation regclass, table_name text, if_exists boolean, changes jsonb)
+CREATE OR REPLACE PROCEDURE headgate.alter_options(
+  relation regclass, table_name text, if_exists boolean, changes jsonb, caller_schemas name[])
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
   made record;
@@ -194,12 +197,17 @@ BEGIN
   END IF;
   relation := headgate.distribute(relation, made.includes, made.document, changes);
   -- null: as if it had never been set.
-  merged := jsonb_strip_nulls(made.options || changes - '{distribute,shards,version_places}'::text[]);
+  merged := jsonb_strip_nulls(made.options || changes - '{distribute,shards,version_places,reconcile_secret,reconcile_dedupe}'::text[]);
+  IF coalesce(merged ->> 'reconcile', 'off') = 'off' AND NOT changes ? 'every' THEN
+    merged := merged - 'every';
+  END IF;
   PERFORM headgate.refuse_unversioned(relation, coalesce(changes -> 'version_places',
     CASE WHEN coalesce(merged ->> 'version', 'off') <> 'off' THEN '[]'::jsonb END), made.includes, made.document, merged);
   merged := merged - ARRAY(SELECT o.key FROM jsonb_each_text(changes) o WHERE o.key IN ('keep_if', 'readers') AND o.value = '');
   CALL headgate.try_condition(relation, changes ->> 'keep_if');
   PERFORM headgate.refuse_no_reader(changes ->> 'readers');
+  PERFORM headgate.refuse_unreconciled(merged, changes ->> 'reconcile_dedupe', changes ->> 'reconcile_secret' IS NOT NULL OR EXISTS (
+    SELECT FROM headgate.webhook_reconcile r WHERE r.relation = alter_options.relation));
   IF concat(merged ->> 'dedupe', merged ->> 'dedupe_compare') LIKE '%$%'
     AND (merged ->> 'is_batched' = 'true' OR coalesce(merged ->> 'format', 'json') IN ('text', 'bytes'))
   THEN
@@ -214,7 +222,8 @@ BEGIN
     THEN headgate.place_private(relation, made.includes, made.document, (changes ->> 'private')::jsonb) ELSE made.private END;
   CALL headgate.ask('options', jsonb_build_object(
     'relation', relation::oid::bigint, 'options', merged - '{collect_into,private}'::text[], 'private', private,
-    'collect', headgate.choose_collect(relation, made.includes || private, made.document, merged)));
+    'reconcile_secret', changes -> 'reconcile_secret',
+    'collect', headgate.choose_collect(relation, made.includes || private, made.document, merged)), caller_schemas);
 END
 $body$;
 

@@ -182,7 +182,7 @@ BEGIN
   PERFORM headgate.keep_owners();
   CASE NEW.action
     WHEN 'register' THEN PERFORM headgate.do_register(me, relation, given, schemas);
-    WHEN 'options' THEN PERFORM headgate.do_options(me, relation, given);
+    WHEN 'options' THEN PERFORM headgate.do_options(me, relation, given, schemas);
     WHEN 'includes' THEN PERFORM headgate.do_includes(me, relation, given -> 'includes');
     WHEN 'validate' THEN
       PERFORM headgate.do_validate(me, relation, nullif(given -> 'validation', 'null'), schemas);

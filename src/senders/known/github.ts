@@ -40,6 +40,7 @@ export const github: readonly Sender[] = [
       'Secret: the text of the secret. Choose the events and save.',
     ],
     notes: [
+      "What never arrived can be had again from GitHub's log of deliveries: [`reconcile`](../reconcile.md).",
       'GitHub sends a `ping` event first; it is stored like any other and needs no answer.',
       "With the content type `application/x-www-form-urlencoded` the JSON is in the field `payload` of a form: the table then needs `format = 'form'`.",
     ],

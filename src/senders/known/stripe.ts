@@ -38,7 +38,10 @@ export const stripe: Sender = timestampedList({
     'Choose the events and enter the URL of the table.',
     'Open the destination and reveal its signing secret.',
   ],
-  notes: ['While a secret is being rolled, Stripe sends one `v1` for each of the two; either may match.'],
+  notes: [
+    'While a secret is being rolled, Stripe sends one `v1` for each of the two; either may match.',
+    "What never arrived can be had from Stripe's list of events: [`reconcile`](../reconcile.md).",
+  ],
   makeSecret: textSecret('whsec_', 16),
   example: ({ id, nowMs }) => ({
     id: `evt_${id.slice(0, 24)}`,

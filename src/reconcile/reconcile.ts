@@ -1,0 +1,96 @@
+/**
+ * Compares tables with the logs of their senders (WITH (reconcile = …)), in the background. Takes the engine and the databases that are served; gives
+ * observations, rows of the tables, and headgate.gaps; refuses nothing.
+ *
+ * Of all Headgates of a database one works on a table at a time: it holds the table for `reconcileHoldS` after each of its statements. Over one
+ * connection per database, which is open while there is work; without the option in any table this is one statement every few seconds.
+ */
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Engine } from '../engine/engine.ts';
+import type { Limits } from '../config/limits.ts';
+import { connected, ownLogin } from '../keep/row-sessions.ts';
+import type { RowSession } from '../keep/row-sessions.ts';
+import * as sql from './statements.ts';
+import type { TakenTable } from './statements.ts';
+import { newHolder, Turn } from './table-comparison.ts';
+import type { TurnLimits, TurnParts } from './table-comparison.ts';
+
+export interface ReconciliationOptions extends Omit<TurnParts, 'limits'> {
+  readonly engine: Pick<Engine, 'clientConfig' | 'unavailable'>;
+  readonly limits: TurnLimits & Pick<Limits, 'keepStatementMs' | 'keepAnswerMs'>;
+  /** Whether any table of a database has the option, as far as is known: nothing is asked if none has. */
+  readonly hasTables: (database: string) => boolean;
+}
+
+export class Reconciliation {
+  readonly #options: ReconciliationOptions;
+  readonly #databases = new Map<
+    string,
+    { readonly closing: AbortController; readonly ended: Promise<void> }
+  >();
+  #closed = false;
+
+  constructor(options: ReconciliationOptions) {
+    this.#options = options;
+  }
+
+  /** From now on; the catalog exists. */
+  serve(database: string): void {
+    if (this.#closed || this.#options.apis.size === 0 || this.#databases.has(database)) return;
+    const closing = new AbortController();
+    this.#databases.set(database, { closing, ended: this.#run(database, closing.signal) });
+  }
+
+  /** Closes the connection to a database, so that it can be dropped or renamed. */
+  async release(database: string): Promise<void> {
+    const found = this.#databases.get(database);
+    this.#databases.delete(database);
+    found?.closing.abort();
+    await found?.ended;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all([...this.#databases.keys()].map((database) => this.release(database)));
+  }
+
+  async #run(database: string, signal: AbortSignal): Promise<void> {
+    const { engine, limits, observe, hasTables } = this.#options;
+    while (!signal.aborted) {
+      // Only the signal makes this pause fail.
+      await pause(limits.reconcileLookMs, undefined, { signal }).catch(() => undefined);
+      if (signal.aborted || engine.unavailable !== null || !hasTables(database)) continue;
+      try {
+        await reconcileOnce(database, this.#options, signal);
+      } catch (error) {
+        const reason = error instanceof Error ? error.message : String(error);
+        if (!signal.aborted) observe({ kind: 'reconcile.failed', database, reason });
+      }
+    }
+  }
+}
+
+/** Turns of all tables of a database that are due. Throws the engine's error. */
+async function reconcileOnce(
+  database: string,
+  options: Omit<ReconciliationOptions, 'hasTables'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const { limits } = options;
+  const session = { ...options, name: 'headgate reconcile' };
+  await connected(database, ownLogin(options, database), session, signal, async (own: RowSession) => {
+    while (!signal.aborted) {
+      const me = newHolder();
+      const taken = await own.rows<TakenTable>(sql.take, [
+        me,
+        limits.reconcileHoldS,
+        limits.reconcileTablesMax,
+      ]);
+      const turns = taken.map((table) => new Turn(database, table, me, own, options, signal).run());
+      const ended = await Promise.allSettled(turns);
+      const failed = ended.find((it) => it.status === 'rejected');
+      if (failed !== undefined) throw failed.reason;
+      if (taken.length < limits.reconcileTablesMax) return;
+    }
+  });
+}
