@@ -199,7 +199,9 @@ export class DatabaseCatalog {
   /** By a look at this table, while a look at all takes long. */
   #isConfirmed({ oid }: Target): boolean {
     const { clock, limits } = this.#parts;
-    return this.#state === 'watching' && clock() - this.#watcher.confirmedOf(oid) <= limits.catalogPollIntervalMs;
+    return (
+      this.#state === 'watching' && clock() - this.#watcher.confirmedOf(oid) <= limits.catalogPollIntervalMs
+    );
   }
 
   /** The table, unless it is in doubt, or nothing has confirmed it. */
@@ -257,10 +259,12 @@ export class DatabaseCatalog {
       throw new Refused(this.#state === 'absent' ? 'not_found' : 'engine_unavailable');
     const changed = this.#changed.promise;
     // A look that fails ends the connection. One at some tables confirms nothing about the others.
-    const isAnswered = await this.#watcher.ask(this.isCurrent || typeof about === 'number' ? about : undefined).then(
-      () => true,
-      () => within(deadlineMs - clock(), changed, undefined).then(() => false),
-    );
+    const isAnswered = await this.#watcher
+      .ask(this.isCurrent || typeof about === 'number' ? about : undefined)
+      .then(
+        () => true,
+        () => within(deadlineMs - clock(), changed, undefined).then(() => false),
+      );
     if (clock() >= deadlineMs) throw new Refused('engine_unavailable');
     return isAnswered;
   }

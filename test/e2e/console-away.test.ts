@@ -84,6 +84,15 @@ suite('the console while something is away', () => {
     await headgate.ended;
     await says(page, /not connected, retrying/);
     assert.equal(await green(page), 0);
+    // Sessions end with it. After the next start a login leads back to where the tab was.
+    const { dataDir, ports } = headgate;
+    const env = { HEADGATE_DATABASE_URL: server.databaseUrl };
+    await startHeadgate(t, { dataDir, env, args: [`--admin-port=${ports.admin.port}`] });
+    await page.getByText('The session has ended.').waitFor();
+    await page.getByLabel('Role').fill('alice');
+    await page.getByRole('button', { name: 'Log in' }).click();
+    await says(page, /^live$/);
+    await page.getByText('you see the last known state').waitFor({ state: 'detached' });
     assert.deepEqual(complaints, []);
   });
 });
