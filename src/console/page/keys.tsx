@@ -100,7 +100,9 @@ function click(key: string): boolean {
 function move(by: number): boolean {
   const rows = [...document.querySelectorAll<HTMLElement>('[data-row]')];
   if (rows.length === 0) return false;
-  const at = rows.findIndex((row) => row.contains(document.activeElement));
+  const focused = rows.findIndex((row) => row.contains(document.activeElement));
+  // A request that was opened on another page has no focus here.
+  const at = focused === -1 ? rows.findIndex((row) => row.closest('tr[aria-current]') !== null) : focused;
   const row =
     rows[at === -1 ? (by > 0 ? 0 : rows.length - 1) : Math.min(rows.length - 1, Math.max(0, at + by))];
   row?.focus();

@@ -17,7 +17,7 @@ import { RequestTime } from './request-time.tsx';
 import { Actions, Contents, Heading, lackingOfRetry, Retried, Verdict } from './request-view.tsx';
 import { ExplainThis, lackingOf } from './request.tsx';
 import { Resend } from './resend.tsx';
-import { go, to } from './route.ts';
+import { go, route, to } from './route.ts';
 import { useSenders } from './senders.ts';
 
 export function RequestPage({
@@ -190,6 +190,7 @@ function Again({ facts: { row, came } }: Pick<PageProps, 'facts'>): JSX.Element 
           headers={came.headers}
           body={came.body ?? ''}
           checked={checked}
+          isOpen={route.value.query.has('again')}
         />
       )}
     </>

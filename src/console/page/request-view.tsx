@@ -141,6 +141,11 @@ export function Actions({
           {resultOf(row) === 'refused' ? 'Explain' : 'Open its page'}
         </a>
       )}
+      {!isPage && resultOf(row) === 'stored' && came !== null && lackingOf(came) === null ? (
+        <a class="button small" href={`${pageHref}${pageHref.includes('?') ? '&' : '?'}again=1`}>
+          Send again…
+        </a>
+      ) : null}
       {kept && lacking !== null ? <span class="faint">not retried: {lacking}</span> : null}
     </div>
   );

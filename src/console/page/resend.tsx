@@ -24,9 +24,10 @@ interface Props {
   readonly body: string;
   /** Whether it has passed the table's check, or the table has none. */
   readonly checked: boolean;
+  readonly isOpen: boolean;
 }
 
-export function Resend({ table, method, query, headers, body, checked }: Props): JSX.Element {
+export function Resend({ table, method, query, headers, body, checked, isOpen }: Props): JSX.Element {
   const whole = textOf(bytesOf(body));
   const [text, setText] = useState(whole ?? '');
   const [lines, setLines] = useState(headers.map(([name, value]) => `${name}: ${value}`).join('\n'));
@@ -46,7 +47,7 @@ export function Resend({ table, method, query, headers, body, checked }: Props):
   };
   const forges = sign && !checked;
   return (
-    <details class="resend">
+    <details class="resend" open={isOpen}>
       <summary>Change it, and send it again</summary>
       <div class="form">
         <Area label="Headers, one per line" rows={5} value={lines} change={setLines} />

@@ -1,0 +1,113 @@
+/** How many clicks a task takes in the console: as many as docs/console.md says, which has the counts of others, from their documentation. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import type { Locator } from 'playwright-core';
+import { openConsole } from '../support/console.ts';
+import { startHeadgate } from '../support/headgate.ts';
+import { root } from '../support/package.ts';
+import { requireBrowser } from '../support/tools.ts';
+import { within } from '../support/within.ts';
+
+const documented = new Map(
+  readFileSync(join(root, 'docs/console.md'), 'utf8')
+    .split('### Clicks')[1]
+    ?.split('\n')
+    .flatMap((line) => {
+      const cells = line.split('|').map((cell) => cell.trim());
+      const counts = cells.slice(2, 6).map((cell) => (cell === '–' ? Infinity : Number.parseInt(cell, 10)));
+      return counts.length === 4 && counts.every((it) => it > 0) ? [[cells[1] ?? '', counts] as const] : [];
+    }),
+);
+
+suite('clicks in the console', () => {
+  test('each task takes as many clicks as documented, and none takes more than elsewhere', async (t) => {
+    const chromium = requireBrowser(t);
+    if (chromium === null) return;
+    const headgate = await startHeadgate(t);
+    const client = await headgate.client(t);
+    await client.query(`CREATE TABLE hooks (data JSONB) WITH (connector = 'webhook', inspect = 'bodies');
+      CREATE TABLE numbers (n INT) WITH (connector = 'webhook')`);
+    const { page } = await openConsole(t, headgate, chromium);
+    for (let i = 0; i < 3; i++)
+      assert.equal((await headgate.post('dev/public/numbers', '{"n":"twelve"}')).status, 422);
+    await within(10_000, async () => {
+      assert.equal((await headgate.post('dev/public/hooks', '{"said":"the needle"}')).status, 200);
+      const { rows } = await client.query('SELECT FROM headgate.rejected_requests');
+      assert.equal(rows.length, 3);
+    });
+    assert.equal((await headgate.post('dev/public/hooks', '{"said":"the newest"}')).status, 200);
+    // So that a retry is stored.
+    await client.query('ALTER TABLE numbers ALTER n TYPE text');
+    let clicks = 0;
+    const click = async (what: Locator): Promise<void> => {
+      await what.click();
+      clicks += 1;
+    };
+    const latest = page.locator('.latest tr');
+    const retried = async (count: number): Promise<void> =>
+      within(10_000, async () => {
+        const { rows } = await client.query('SELECT FROM numbers');
+        assert.equal(rows.length, count);
+      });
+    const tasks: Readonly<Record<string, () => Promise<void>>> = {
+      "read the body of the newest accepted request (`inspect = 'bodies'`)": async () => {
+        await click(latest.filter({ hasText: 'hooks' }).first());
+        await page.getByText('the newest').waitFor();
+      },
+      'send that request again': async () => {
+        await click(latest.filter({ hasText: 'hooks' }).first());
+        await click(page.getByRole('link', { name: 'Send again…' }));
+        await click(page.getByRole('button', { name: 'Send it' }));
+        await page.locator('.verdict.good', { hasText: 'Answered 200' }).waitFor();
+      },
+      'find a request by a text in its body': async () => {
+        await click(page.getByRole('link', { name: 'Requests', exact: true }));
+        await page.getByRole('searchbox', { name: 'Search requests' }).fill('twelve');
+        clicks += 1;
+        await within(10_000, async () => assert.equal(await page.locator('.lines .line').count(), 3));
+      },
+      'read why a request was refused': async () => {
+        await click(latest.filter({ hasText: 'numbers' }).first());
+        await page.locator('.sentence .title').waitFor();
+      },
+      'go on to the next request': async () => {
+        await latest.filter({ hasText: 'hooks' }).first().click();
+        await page.getByText('the newest').waitFor();
+        const opened = page.url();
+        await page.keyboard.press('j');
+        clicks += 1;
+        await within(10_000, async () => assert.notEqual(page.url(), opened));
+        assert.match(page.url(), /open=/);
+      },
+      'retry a request that was refused': async () => {
+        await click(latest.filter({ hasText: 'numbers' }).first());
+        await click(page.getByRole('button', { name: 'Retry' }));
+        await retried(1);
+      },
+      'retry all that were refused for one reason': async () => {
+        await click(page.locator('.list a', { hasText: 'Column n does not fit' }));
+        await click(page.getByRole('checkbox').first());
+        await click(page.getByRole('button', { name: /^Retry/ }));
+        await retried(3);
+      },
+      'copy the address of an endpoint': async () => {
+        await click(page.getByRole('link', { name: 'Endpoints', exact: true }));
+        const row = page.locator('tr', { hasText: '/dev/public/hooks' });
+        await row.hover();
+        await click(row.getByRole('button', { name: 'Copy URL' }));
+      },
+    };
+    assert.deepEqual([...documented.keys()].toSorted(), Object.keys(tasks).toSorted());
+    for (const [task, doIt] of Object.entries(tasks)) {
+      await page.goto(`${headgate.adminUrl}/console/#/dev`);
+      await latest.filter({ hasText: 'numbers' }).first().waitFor();
+      clicks = 0;
+      await doIt();
+      const [ours, ...others] = documented.get(task) ?? [];
+      assert.equal(clicks, ours, task);
+      assert(clicks <= Math.min(...others), task);
+    }
+  });
+});
