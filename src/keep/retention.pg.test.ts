@@ -463,7 +463,7 @@ suite('keep', () => {
     await fill('hers_if', 3, '2 hours');
     // Past the SQL port: the catalog takes it, and it is not run.
     await mallory.client.query(
-      `CALL headgate.alter_options('hers_if', 'hers_if', false, '{"keep_if": "public.spy()"}')`,
+      `CALL headgate.alter_options('hers_if', 'hers_if', false, '{"keep_if": "public.spy()"}', NULL)`,
     );
     await pass();
     assert.equal(await count('hers_if'), 3);
