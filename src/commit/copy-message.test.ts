@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { rowsOf, targetOf } from '../../test/support/rows.ts';
 import { copyMessages, groupStatement } from './copy-message.ts';
+import { isMeant } from './statements.ts';
 import { queryMessage } from './wire-message.ts';
 
 const target = targetOf({
@@ -49,7 +50,9 @@ test('COPY statements quote names, and quote them again inside text', () => {
   const { sql } = groupStatement(target, { commit: 'as it is', timeoutMs: null }, facts, false);
   assert(sql.includes(String.raw`copy "pu""blic"."o'rd\ers" ("da ta") from stdin (format binary)`), sql);
   assert(sql.includes(String.raw`headgate.confirm( E'"pu""blic"."o''rd\\ers"', 7, '750.751', 10)`), sql);
-  assert(!sql.includes('synchronous_commit') && !sql.includes('where'));
+  assert(
+    !sql.includes('synchronous_commit') && sql.includes(`(format binary) where ${isMeant(target)}; select`),
+  );
   assert(
     groupStatement(target, { commit: 'off', timeoutMs: null }, facts, false).sql.startsWith(
       'set local synchronous_commit = off; lock table only ',
@@ -64,7 +67,7 @@ test('with logical decoding each row is written to the log separately', () => {
     { ...facts, apart: true },
     false,
   );
-  assert.match(sql, /format binary\) where pg_catalog\.float8ge\(pg_catalog\.random\(\), '0'\);/);
+  assert.match(sql, /format binary\) where .* and pg_catalog\.float8ge\(pg_catalog\.random\(\), '0'\);/);
 });
 
 test('a Query message holds its text as UTF-8 and its length', () => {

@@ -9,7 +9,7 @@ import { quoteIdentifier, quoteLiteral, relationName } from '../kit/sql-text.ts'
 import { mergedBytes, Pieces } from './wire-buffer.ts';
 import type { SessionFacts } from './commit-connection.ts';
 import { holdCodeSql, isPlain, lockSql, numberSql } from './lock-table.ts';
-import { cleanUpStatements, safePath, settingStatements } from './statements.ts';
+import { cleanUpStatements, isMeant, safePath, settingStatements } from './statements.ts';
 import type { TransactionSettings } from './table-statements.ts';
 import { documentCount, documentLength } from './wire-message.ts';
 
@@ -79,7 +79,9 @@ export function groupStatement(
 export function copySql(target: Target, { apart }: Pick<SessionFacts, 'apart'>): string {
   const column = quoteIdentifier(target.shape.columns[0]?.name ?? '');
   const copy = `copy ${relationName(target)} (${column}) from stdin (format binary)`;
-  return apart ? `${copy} where pg_catalog.float8ge(pg_catalog.random(), '0')` : copy;
+  // Citus accepts no COPY with a WHERE into tables that it distributes.
+  if (target.shape.distributedByCitus === true) return copy;
+  return `${copy} where ${isMeant(target)}${apart ? ` and pg_catalog.float8ge(pg_catalog.random(), '0')` : ''}`;
 }
 
 /** The same in a transaction that stays open, for no rows, to be rolled back. */

@@ -13,7 +13,7 @@ import { askedFirstSql, numberSql } from './lock-table.ts';
 import { toStatement } from './prepared.ts';
 import type { PreparedStatement } from './prepared.ts';
 import type { StatementStep } from './table-statements.ts';
-import { typeOids } from './statements.ts';
+import { isMeant, typeOids } from './statements.ts';
 import { documentCount, documentLength, executeMessages, flushMessage } from './wire-message.ts';
 import type { WireParameter } from './wire-message.ts';
 
@@ -36,9 +36,9 @@ export function areFew(members: readonly Rows[]): boolean {
 /** Stores `$1` in a table of plain rows, in order. Its plan is made again, and the table checked, when the table changes. */
 export function fewRowsStatement(target: Target): PreparedStatement {
   const column = quoteIdentifier(target.shape.columns[0]?.name ?? '');
-  // The name could still mean another table, if a schema was renamed in spite of the lock.
+  // A rule that the table has got would be an error, or lead elsewhere.
   const sql =
-    `${askedFirstSql(target)} insert into ${relationName(target)} (${column}) select pg_catalog.unnest($1) from asked returning ` +
+    `${askedFirstSql(target)} insert into ${relationName(target)} (${column}) select pg_catalog.unnest($1) from asked where ${isMeant(target)} returning ` +
     `(case when tableoid operator(pg_catalog.<>) ${target.oid}::pg_catalog.oid then 'elsewhere' else 'true' end)::pg_catalog.bool`;
   return toStatement(sql, [jsonbArrayOid]);
 }

@@ -1,15 +1,23 @@
 /** A table ran no code when it was read, and its owner gives it some that planning runs, which no lock and no version of the table shows. */
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { after, before, suite, test } from 'node:test';
 import { codes, messages } from '../../test/support/commit-room.ts';
 import { beginning, room } from '../../test/support/owners-room.ts';
 import { rowsOf } from '../../test/support/rows.ts';
+import { clientOf } from '../../test/support/owners.ts';
+import { until } from '../../test/support/until.ts';
 import { embeddedBin } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { ValueSearch } from './value-at-fault.ts';
+import { remove } from '../keep/statements.ts';
+import { copySql } from './copy-message.ts';
+import { removeOlderStatement, storeNewerStatement, storeNewestStatement } from './newest-statements.ts';
 import { roundTrip } from './round-trip.ts';
+import { removeStatement, storeDocumentsStatement, storeStatement } from './statements.ts';
 import { TableStatements } from './table-statements.ts';
 import type { Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
 
 /** Puts a statement of its own in the place of everything that the session has prepared, and tells as whom it ran. */
 const planned = (role: string) => `
@@ -142,5 +150,68 @@ suite('code that a table gets after it was read', () => {
     await assert.rejects(made, /lock timeout/);
     await owner.query('ROLLBACK');
     assert.deepEqual(messages(await sent), ['committed']);
+  });
+
+  test('code does not run by way of a table that takes the name of another one, when its schema is renamed', async (t) => {
+    const { root, owner, send, tableOf } = await roomOf(t, 'root');
+    const other = await clientOf(t, { host: root.host, database: 'postgres', user: 'mallory' });
+    // What is counted up stays so after a rollback.
+    await root.query(`GRANT CREATE ON DATABASE postgres TO mallory; CREATE SCHEMA trap AUTHORIZATION mallory; CREATE SCHEMA seen AUTHORIZATION mallory;
+      GRANT USAGE ON SCHEMA trap, seen TO PUBLIC`);
+    await owner.query(`CREATE SEQUENCE seen.ran; CREATE TABLE trap.t (id INT PRIMARY KEY, v TEXT, at TIMESTAMPTZ); ALTER TABLE mal.t ADD at TIMESTAMPTZ; GRANT ALL ON seen.ran, mal.t, trap.t TO PUBLIC;
+      CREATE FUNCTION seen.fired() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM nextval('seen.ran'); RETURN NULL; END $$;
+      CREATE TRIGGER fired BEFORE INSERT OR UPDATE OR DELETE ON trap.t EXECUTE FUNCTION seen.fired()`);
+    const hers = await tableOf('mal.t');
+    assert.equal(hers.code.as, 'writer');
+    await owner.query('BEGIN; INSERT INTO mal.t VALUES (7)');
+    // Rows that keep different columns are stored by different statements: the first waits for the key, and the second stores a value apart, in a relation
+    // that has to be locked, so that the session learns what was renamed.
+    const large = randomBytes(20_000).toString('hex');
+    const sent = send(
+      ['{"id":7}', `{"id":8,"v":"${large}"}`, '{"id":9}'].map((row) => ({
+        ...rowsOf(hers, row),
+        keeps: row.includes('"v"') ? null : new Map([[0, ['v']]]),
+      })),
+    );
+    const waits = `SELECT FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND a.usename = 'headgate_commit'`;
+    await until(async () => (await root.query(waits)).rowCount !== 0);
+    await other.query('ALTER SCHEMA mal RENAME TO was; ALTER SCHEMA trap RENAME TO mal');
+    await owner.query('ROLLBACK');
+    assert.deepEqual(
+      codes(await sent),
+      Array.from({ length: 3 }, () => 'aborted table_changed'),
+    );
+    // Each statement alone, without the questions before it.
+    const newest = { parts: [{ column: 'v', type: 25, path: null }], keyTypes: [23], replacesEqual: false };
+    const versioned = { ...hers, shape: { ...hers.shape, newest } } as unknown as Target;
+    const documents = {
+      ...hers,
+      shape: { ...hers.shape, columns: [{ ...hers.shape.columns[1], name: 'v' }] },
+    } as Target;
+    for (const text of [
+      storeStatement(hers),
+      storeStatement({ ...hers, shape: { ...hers.shape, writeMode: 'insert' } }),
+      storeStatement({ ...hers, shape: { ...hers.shape, writeMode: 'ignore' } }),
+      storeDocumentsStatement(documents),
+      storeNewestStatement(versioned),
+      storeNewerStatement(versioned, [], true),
+      removeStatement(hers) ?? '',
+      removeOlderStatement(versioned),
+      copySql(documents, { apart: false }),
+      copySql(documents, { apart: true }),
+      remove(
+        { oid: String(hers.oid), name: '"mal"."t"' },
+        'at',
+        'now',
+        'now',
+        { indexed: false, lockable: false },
+        1,
+        null,
+      ),
+    ]) {
+      const whole = text.replaceAll('$1', `'[]'::json`).replaceAll('$2', `''`).replaceAll('$3', `''::bytea`);
+      await assert.rejects(root.query(whole), /invalid input syntax for type boolean: "elsewhere"/, whole);
+    }
+    assert.deepEqual((await root.query('SELECT is_called FROM seen.ran')).rows, [{ is_called: false }]);
   });
 });

@@ -17,7 +17,7 @@ import { askedFirstSql, isPlain, numberSql, textOf } from './lock-table.ts';
 import { toStatement } from './prepared.ts';
 import type { PreparedStatements, PreparedStatement } from './prepared.ts';
 import type { CommitSession } from './session.ts';
-import { storeStatement, typeOids } from './statements.ts';
+import { isMeant, storeStatement, typeOids } from './statements.ts';
 import type { StatementStep } from './table-statements.ts';
 import type { StoreAttempt } from './interpret-reply.ts';
 import { documentHead, executeDocuments, executeMessages, flushMessage } from './wire-message.ts';
@@ -72,8 +72,8 @@ const rowsStatement = rememberedOf((target: Target): PreparedStatement => {
   const column = quoteIdentifier(shape.columns[0]?.name ?? '');
   const isCopied = shape.writeMode === 'copy';
   const insert = isCopied
-    ? `insert into ${relationName(target)} (${column}) select $1 from asked`
-    : `${storeStatement(target)} where exists (select from asked)`;
+    ? `insert into ${relationName(target)} (${column}) select $1 from asked where ${isMeant(target)}`
+    : `${storeStatement(target)} and exists (select from asked)`;
   const late = `pg_catalog.clock_timestamp() operator(pg_catalog.-) pg_catalog.now() operator(pg_catalog.>) '${limits.sharedStatementMs} ms'::pg_catalog.interval`;
   const sql =
     `${askedFirstSql(target)} ${insert} returning (case when tableoid operator(pg_catalog.<>) ${id}::pg_catalog.oid then 'elsewhere' ` +

@@ -13,6 +13,7 @@ import type { Failed } from './round-trip.ts';
 import {
   equals,
   internalName,
+  isMeant,
   keyed,
   keyMissing,
   keyOnly,
@@ -291,7 +292,7 @@ export function storeNewestStatement(target: Target, left: readonly string[] = [
   return (
     `with r as materialized (${parts.rows(keyed(shape), target, '')}), stored as (` +
     `insert into ${relationName(target)} as ${t} (${columns}) select ${columns} from (${parts.winners('r')}) as w ` +
-    `where ${noTombstones} or not ${buried} order by ${key} ` +
+    `where ${isMeant(target)} and (${noTombstones} or not ${buried}) order by ${key} ` +
     `${parts.conflict(left)} where ${parts.older()} returning ${parts.key.map((it) => `${t}.${it}`).join(', ')}) ` +
     parts.told('stored', 'stored as s')
   );
@@ -313,7 +314,7 @@ export function storeNewerStatement(target: Target, left: readonly string[], one
   const newer = one ? older : `(case when ${older} then 'true' else '${words.stale}' end)::pg_catalog.bool`;
   return (
     `insert into ${relationName(target)} as ${parts.row} (${columns}) select ${columns} from ${keyed(shape)} ` +
-    `where ${parts.haveVersions(buried)} ${order}${parts.conflict(left)} where ${newer}`
+    `where ${isMeant(target)} and ${parts.haveVersions(buried)} ${order}${parts.conflict(left)} where ${newer}`
   );
 }
 
@@ -334,7 +335,7 @@ export function removeOlderStatement(target: Target): string {
   return (
     `with r as materialized (${parts.rows(keyed(bare), target, others)}), ` +
     `w as materialized (select *, ${parts.digest('k')} as ${parts.hash} from (${parts.winners('r')}) as k), ` +
-    `gone as (delete from ${table} using w where ${parts.same(t, 'w')} and (${parts.missing(t)} or not ${newer})), ` +
+    `gone as (delete from ${table} using w where ${isMeant(target)} and ${parts.same(t, 'w')} and (${parts.missing(t)} or not ${newer})), ` +
     `put as (insert into headgate.tombstones as b (relation, key, version) ` +
     `select ${target.oid}::pg_catalog.oid::pg_catalog.regclass, w.${parts.hash}, array[${parts.kept('w').join(', ')}] from w ` +
     `where not exists (select from ${table} where ${parts.same(t, 'w')} and ${newer}) order by 2 ` +

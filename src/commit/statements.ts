@@ -5,7 +5,7 @@
 import { versionSql } from '../catalog/owner-code.ts';
 import type { Column, KeyColumn, Shape } from '../types/shape.ts';
 import type { Target } from '../types/target.ts';
-import { quoteIdentifier as quote, quoteLiteral, relationName } from '../kit/sql-text.ts';
+import { quoteIdentifier as quote, quoteLiteral, relationName, stillNames } from '../kit/sql-text.ts';
 
 /** pg_type.oid, fixed in every PostgreSQL. */
 export const typeOids = { bytea: 17, int8: 20, text: 25, oid: 26, json: 114, jsonb: 3802 } as const;
@@ -34,12 +34,23 @@ export function underPath({ code }: Target): string {
 
 const where = (condition: string): string => (condition === '' ? '' : ` where ${condition}`);
 
+/** For a statement that writes into the target. Servers of Citus know its rows by other oids. */
+export function isMeant(target: Target): string {
+  return target.shape.distributedByCitus === true ? 'true' : stillNames(relationName(target), target.oid);
+}
+
+/** Of a statement that writes into the target: isMeant, and underPath. */
+function whereMeant(target: Target): string {
+  const path = underPath(target);
+  return ` where ${isMeant(target)}${path === '' ? '' : ` and ${path}`}`;
+}
+
 /** Stores the documents of `$1` unchanged in the one column, which is jsonb. */
 export function storeDocumentsStatement(target: Target): string {
   const column = quote(target.shape.columns[0]?.name ?? '');
   return (
     `insert into ${relationName(target)} (${column}) select d::pg_catalog.text::pg_catalog.jsonb ` +
-    `from pg_catalog.json_array_elements($1) as e (d)${where(underPath(target))}`
+    `from pg_catalog.json_array_elements($1) as e (d)${whereMeant(target)}`
   );
 }
 
@@ -64,7 +75,7 @@ export function storeValuesStatement(target: Target, kept: readonly string[] = [
 
 function storing(target: Target, kept: readonly string[]): Record<'into' | 'rows' | 'conflict', string> {
   const { shape } = target;
-  const code = where(underPath(target));
+  const code = whereMeant(target);
   const written = names(shape.columns);
   const into = `insert into ${relationName(target)} (${written})`;
   const key = sortKey(shape);
@@ -103,7 +114,7 @@ export function removeStatement(target: Target): string | null {
   const same = target.shape.key.map((column) => equals(column)).join(' and ');
   // Rows of tables that inherit from it are not in its key, and have code of their own.
   const only = target.code.inert ? 'only ' : '';
-  return `delete from ${only}${relationName(target)} t using (${items}) i where i.gone and ${same}`;
+  return `delete from ${only}${relationName(target)} t using (${items}) i where ${isMeant(target)} and i.gone and ${same}`;
 }
 
 /** Compares as the key's own index does: another operator of that name may take precedence, or mean something else. */

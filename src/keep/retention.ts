@@ -282,7 +282,7 @@ class Keeping {
       const { cutoff, from } = bounds;
       const answer = await said(
         session,
-        sql.remove(leaf.name, arrival, cutoff, from, looked, most, this.#table.condition),
+        sql.remove(leaf, arrival, cutoff, from, looked, most, this.#table.condition),
       );
       const [, gone = '0', last = ''] = /^(\d+) ?(.*)$/.exec(answer) ?? [];
       const rows = Math.min(most, Number(gone));

@@ -4,7 +4,7 @@
  */
 import { holdCodeBlock } from '../catalog/lock-code.ts';
 import { trustedSql } from '../catalog/owner-code.ts';
-import { quoteIdentifier as quote, quoteLiteral, timeText } from '../kit/sql-text.ts';
+import { quoteIdentifier as quote, quoteLiteral, stillNames, timeText } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 
 const pins = (
@@ -180,7 +180,7 @@ const onlyIf = (condition: string | null): string => (condition === null ? '' : 
  * stays, and so does one that somebody holds, if `lockable`. With `indexed` they are the oldest: `from` saves reading the index entries of those before. `most`: rows.
  */
 export const remove = (
-  name: string,
+  { oid, name }: Leaf,
   arrival: string,
   cutoff: string,
   from: string,
@@ -188,7 +188,7 @@ export const remove = (
   most: number,
   condition: string | null,
 ): string =>
-  `with gone as (delete from only ${name} where ctid = any (array(
+  `with gone as (delete from only ${name} where ${stillNames(name, oid)} and ctid = any (array(
   select t.ctid from only ${name} t where t.${quote(arrival)} < ${quoteLiteral(cutoff)}::timestamptz and t.${quote(arrival)} >= ${quoteLiteral(from)}::timestamptz ${onlyIf(condition)}
   ${indexed ? `order by t.${quote(arrival)}` : ''} limit ${most} ${lockable ? 'for update skip locked' : ''})) returning ${quote(arrival)} as arrived)
 select ${said(`concat_ws(' ', count(*), ${indexed ? timeText('max(g.arrived)') : `'-infinity'`})`)} from gone g`;

@@ -11,6 +11,16 @@ export function relationName({ schema, table }: { readonly schema: string; reado
   return `${quoteIdentifier(schema)}.${quoteIdentifier(table)}`;
 }
 
+/**
+ * A condition for a statement that writes into the relation of this name and oid, in the part that is parsed after the relation: true, or PostgreSQL refuses
+ * to plan the statement (22P02). A schema has no lock and can be renamed at any moment, so that the name means another table, with triggers. PostgreSQL reads
+ * the constant after it has opened what it writes into, and learns of no renaming between the two: both are the same.
+ */
+export function stillNames(relation: string, oid: number | string): string {
+  const named = `${quoteLiteral(relation)}::pg_catalog.regclass::pg_catalog.oid`;
+  return `(case when ${named} operator(pg_catalog.=) ${oid}::pg_catalog.oid then 'true' else 'elsewhere' end)::pg_catalog.bool`;
+}
+
 /** A text as an SQL literal, whatever the value of standard_conforming_strings. */
 export function quoteLiteral(text: string): string {
   const quoted = `'${text.replaceAll("'", "''")}'`;
