@@ -161,8 +161,31 @@ const harmless = `'now', 'statement_timestamp', 'transaction_timestamp', 'clock_
  */
 const silentNodes = `array['%{JSONEXPR%', '%{JSONCONSTRUCTOREXPR%', ${[9, 10, 11, 12].map((op) => `'%{SQLVALUEFUNCTION :op ${op} %'`).join(', ')}]`;
 
-/** A call of nextval() for a sequence that is a constant, so that pg_depend has it, as of SERIAL: the beginning of its node. */
-const nextvalOfConstant = '[{]FUNCEXPR :funcid 1574 [^{]*:args [(][{]CONST :consttype 2205 ';
+/** A constant of type regclass, and a call of nextval() for one, as of SERIAL: the beginnings of their nodes. */
+const regclassConstant = '[{]CONST :consttype 2205 ';
+const nextvalOfConstant = `[{]FUNCEXPR :funcid 1574 [^{]*:args [(]${regclassConstant}`;
+
+/** A type of a constant, or of a function's result, whose functions are its owner's: those of an index call subtype_diff of a range. */
+const typesOfExpressions = (c: string): string => `exists (
+      select from (
+        select 'pg_catalog.pg_constraint'::pg_catalog.regclass as place, k.oid from pg_catalog.pg_constraint k
+        where k.conrelid = ${c}.oid and k.conbin is not null
+        union all
+        select 'pg_catalog.pg_class'::pg_catalog.regclass, i.indexrelid from pg_catalog.pg_index i
+        where i.indrelid = ${c}.oid and (i.indexprs is not null or i.indpred is not null)
+      ) as e join pg_catalog.pg_depend p on p.classid = e.place and p.objid = e.oid and p.refclassid = 'pg_catalog.pg_type'::pg_catalog.regclass
+      where ${typeRunsCode('p.refobjid')})`;
+
+/**
+ * The default `d` without its calls of nextval(), whose sequences pg_depend has (inertSql looks at them): not those of a constant that stood for
+ * no relation yet when the default was made, and may be anybody's sequence since.
+ */
+const withoutNextval = `case when (
+          select pg_catalog.count(*) from pg_catalog.regexp_matches(d.adbin::pg_catalog.text, '${regclassConstant}', 'g')) = (
+          select pg_catalog.count(distinct q.oid) from pg_catalog.pg_depend p join pg_catalog.pg_class q on q.oid = p.refobjid
+          where p.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass and p.objid = d.oid
+            and p.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass and q.relkind = 'S')
+          then pg_catalog.regexp_replace(d.adbin::pg_catalog.text, '${nextvalOfConstant}', '', 'g') else d.adbin::pg_catalog.text end`;
 
 /**
  * Whether storing a row runs nothing but functions of PostgreSQL's own that do only what they are called for, and the role `writer` (a name) may do that:
@@ -177,7 +200,7 @@ export function inertSql(c: string, writer: string): string {
     and not exists (select from pg_catalog.pg_attribute a
       where a.attrelid = ${c}.oid and a.attnum > 0 and not a.attisdropped and ${typeRunsCode('a.atttypid')})
     and not exists (select from pg_catalog.pg_statistic_ext s where s.stxrelid = ${c}.oid and s.stxexprs is not null)
-    and not ${typeIsOthers(c, writer)}
+    and not ${typeIsOthers(c, writer)} and not ${typesOfExpressions(c)}
     and not exists (
       select from pg_catalog.pg_attrdef d join pg_catalog.pg_depend p on p.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass
         and p.objid = d.oid and p.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
@@ -190,7 +213,7 @@ export function inertSql(c: string, writer: string): string {
       where d.adrelid = ${c}.oid and d.adbin::pg_catalog.text !~ '^[{]CONST [^{]*$')
     and not exists (
       select from (
-        select pg_catalog.regexp_replace(d.adbin::pg_catalog.text, '${nextvalOfConstant}', '', 'g') as tree
+        select ${withoutNextval} as tree
         from pg_catalog.pg_attrdef d where d.adrelid = ${c}.oid
         union all
         select k.conbin::pg_catalog.text from pg_catalog.pg_constraint k where k.conrelid = ${c}.oid and k.conbin is not null

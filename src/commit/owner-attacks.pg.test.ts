@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { codes as outcomesOf, describeTable } from '../../test/support/commit-room.ts';
 import { beginning, room, versions } from '../../test/support/owners-room.ts';
-import { codes } from '../../test/support/owners.ts';
+import { codes, nothingGained } from '../../test/support/owners.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { sampleOf } from '../../test/support/sample.ts';
 import type { TestServer } from '../../test/support/server.ts';
@@ -51,6 +51,26 @@ for (const role of ['root', 'hg']) {
             'SELECT last_value::int AS value, is_called FROM other.counted_id_seq',
           );
           assert.deepEqual(rows, [{ value: 1, is_called: false }]);
+          // One that gets the number that a default has named before there was such a relation.
+          const later = async (): Promise<number> => {
+            await root.query('DROP SEQUENCE IF EXISTS other.later; CREATE SEQUENCE other.later');
+            const { rows } = await root.query<{ oid: number }>(
+              `SELECT 'other.later'::regclass::oid::int8::int4 AS oid`,
+            );
+            return rows[0]?.oid ?? 0;
+          };
+          const next = (await later()) + 2_000;
+          await made(`id INT, n BIGINT DEFAULT nextval('${next}'::regclass)`, '');
+          for (let at = await later(); at < next; at = await later())
+            await root.query(`SELECT lo_unlink(lo_create(0)) FROM generate_series(2, ${next - at})`);
+          await root.query(`GRANT USAGE ON SEQUENCE other.later TO ${writer}`);
+          const dangling = await tableOf('mal.t');
+          assert.equal(dangling.code.as, 'owner');
+          assert.match(outcomesOf(await send([rowsOf(dangling, '{"id":1}')])).join(), /^aborted/);
+          const { rows: counted } = await root.query(
+            `SELECT 'other.later'::regclass::oid::int8::int4 AS oid, is_called FROM other.later`,
+          );
+          assert.deepEqual(counted, [{ oid: next, is_called: false }]);
           // Its own are counted up without its session.
           await made('id INT, n SERIAL, m BIGINT GENERATED ALWAYS AS IDENTITY', '');
           await owner.query(`GRANT USAGE ON ALL SEQUENCES IN SCHEMA mal TO ${writer}`);
@@ -58,6 +78,27 @@ for (const role of ['root', 'hg']) {
           assert(usual !== null);
           const code = toCode(usual);
           assert.ok(typeof code !== 'string' && code.as === 'writer');
+        });
+
+        test('the functions of a range are not called by an index with the rights of the role that stores plain tables', async (t) => {
+          const { root, send, tableOf, made } = await room(t, begun, bin, role);
+          for (const index of [
+            `gist ((CASE WHEN id = 9999 THEN '[-9,9999)'::mal.span ELSE '[1,3)'::mal.span END))`,
+            `gist ((CASE WHEN id = 9999 THEN '{[-9,9999)}'::mal.spans ELSE '{[1,3)}'::mal.spans END))`,
+            `btree (id) WHERE '{"[1,3)"}'::mal.span[] IS NOT NULL`,
+          ]) {
+            await made(
+              'id INT',
+              `CREATE FUNCTION mal.tell() RETURNS void LANGUAGE sql AS $$INSERT INTO mal.seen VALUES (current_user, session_user, '')$$;
+               CREATE FUNCTION mal.apart(int, int) RETURNS float8 LANGUAGE plpgsql IMMUTABLE AS $$BEGIN PERFORM mal.tell(); RETURN $1 - $2; END$$;
+               CREATE TYPE mal.span AS RANGE (SUBTYPE = int4, SUBTYPE_DIFF = mal.apart, MULTIRANGE_TYPE_NAME = mal.spans);
+               INSERT INTO mal.t SELECT generate_series(1, 1000); CREATE INDEX ON mal.t USING ${index}; TRUNCATE mal.seen`,
+            );
+            const target = await tableOf('mal.t');
+            assert.equal(target.code.as, 'owner', index);
+            assert.deepEqual(outcomesOf(await send([rowsOf(target, '{"id":9999}')])), [1], index);
+            await nothingGained(root, index);
+          }
         });
 
         test('a type that an extension of its own has brought is a superuser’s, and is not moved away', async (t) => {
