@@ -6,6 +6,7 @@ import { Door, rows, webhook } from '../../test/support/ddl-door.ts';
 import { debianBin, embeddedBin, startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { migrate, readMigrations } from './migrate.ts';
+import { forgetDeliveries } from '../reject/statements.ts';
 import { pinned, readSizes, readTables } from './queries.ts';
 
 const lockModes = [
@@ -292,6 +293,22 @@ function hostileOn(bin: string): void {
     await root.client.query('ROLLBACK');
     assert.deepEqual(all.filter((it) => !it.fits).length, 2);
     assert(JSON.stringify(read.rows).length < 100_000 && read.rows.some((it) => it.table_name === 't'));
+  });
+
+  test('a window that cannot be read keeps nothing of other tables from being forgotten', async () => {
+    await mallory.run(webhook('mal.forgets'));
+    for (const option of ['dedupe', 'version'])
+      for (const window of ['170000000 years', '999999999 days', 'infinity', 'x']) {
+        await mallory.client
+          .query(`INSERT INTO headgate.request (action, given) SELECT 'options', jsonb_build_object('relation',
+          'mal.forgets'::regclass::oid::bigint, 'options', '${JSON.stringify({ [option]: 'a', [`${option}_window`]: window })}'::jsonb)`);
+        await root.client
+          .query(`INSERT INTO headgate.delivery (relation, id, stored_at) VALUES ('al.t', gen_random_uuid(), '2000-01-01'), ('mal.forgets', gen_random_uuid(), now());
+          INSERT INTO headgate.tombstone (relation, key, version, deleted_at) VALUES ('al.t', gen_random_uuid(), '{1}', '2000-01-01'), ('mal.forgets', gen_random_uuid(), '{1}', now())`);
+        await root.client.query(forgetDeliveries, [100]);
+        const left = `SELECT (SELECT count(*)::int FROM headgate.delivery WHERE relation = 'al.t'::regclass), (SELECT count(*)::int FROM headgate.tombstone WHERE relation = 'al.t'::regclass)`;
+        assert.deepEqual(await rows(root, left), [[0, 0]], window);
+      }
   });
 
   test('a secret belongs to its role, not to whoever has its name later; and follows a rename and a restore', async () => {

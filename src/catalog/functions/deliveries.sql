@@ -61,11 +61,14 @@ BEGIN
 END
 $body$;
 
--- For how long a table keeps what belongs to one of its options; NULL: not at all.
+-- For how long a table keeps what belongs to one of its options; NULL: not at all. Its owner can have stored any text: what is no window must not keep
+-- those of other tables from being forgotten.
 CREATE OR REPLACE FUNCTION headgate.option_window(options jsonb, option text) RETURNS interval
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $body$
-  SELECT CASE WHEN coalesce(options ->> option, 'off') <> 'off'
-    THEN coalesce(options ->> (option || '_window'), '7 days')::interval END
+  SELECT CASE WHEN coalesce(options ->> option, 'off') = 'off' THEN NULL
+    WHEN options ->> (option || '_window') ~ '^[0-9]{1,9} ?(second|minute|hour|day)s?$'
+      THEN least((options ->> (option || '_window'))::interval, '3650 days')
+    ELSE '7 days' END
 $body$;
 
 -- Forgets rows of `kept` that are older, by the column `arrival`, than the window of that option of their table, and those of tables without it: at

@@ -1,0 +1,1 @@
+-- headgate.option_window() reads what it finds, whatever an owner has stored.
