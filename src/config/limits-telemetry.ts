@@ -6,6 +6,8 @@ export const telemetryLimits = {
   spansSentMax: 512,
   /** Requests that the span of a group's COMMIT is linked to. */
   spanLinksMax: 32,
+  /** Random bytes that ids are taken from. */
+  spanIdBytes: 4_096,
   /** One message, from the lookup of the name to the last byte of the answer, in ms … */
   telemetryPostMs: 10_000,
   /** … and the answer, in bytes. */
