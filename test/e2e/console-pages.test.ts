@@ -157,6 +157,23 @@ suite('the pages of the console', () => {
       await tab.close();
     });
 
+    await t.test('another check is tried on the requests that came, and changes nothing', async () => {
+      await client.query(`CREATE SECRET checks WITH (backend = 'meta') AS 'key';
+        CREATE TABLE checked (data JSONB) INCLUDE HEADER 'x-token' AS token INCLUDE TIMESTAMP AS at WITH (connector = 'webhook')
+          VALIDATE SECRET checks AS secure_compare(headers->>'x-token', checks)`);
+      assert.equal((await headgate.post('dev/public/checked', '{}', { 'x-token': 'key' })).status, 200);
+      await page.goto(`${base}#/dev/endpoint/public/checked`);
+      await page.getByRole('link', { name: 'Change it' }).click();
+      const sql = page.getByLabel('SQL', { exact: true });
+      await holds(page, `document.querySelector('textarea').value.startsWith('ALTER TABLE')`);
+      await sql.fill((await sql.inputValue()).replace('x-token', 'x-other'));
+      await page.getByRole('button', { name: /Try this check on the requests of 7 days/ }).click();
+      await page.getByRole('cell', { name: /stored: header 'x-other' was not kept/ }).waitFor();
+      const { rows } = await client.query('SHOW CREATE TABLE checked');
+      assert.match(JSON.stringify(rows), /x-token/);
+      assert.doesNotMatch(JSON.stringify(rows), /x-other/);
+    });
+
     await t.test("the browser's Back restores scroll position and focus", async () => {
       const many = Array.from(
         { length: 60 },

@@ -1,6 +1,7 @@
 /** What an endpoint is, beside its chart: its check, what happens to repeats and while the database is away, its size; and a test request. */
 import type { JSX } from 'preact';
 import type { SenderName, TestAnswer } from '../api.ts';
+import { identifier, qualified } from '../quote.ts';
 import { digitsText, sizeText } from '../visible-text.ts';
 import type { TableRef } from '../statements.ts';
 import { readFacts } from '../endpoint-list.ts';
@@ -41,6 +42,13 @@ interface FactsProps {
   readonly requests: number;
 }
 
+/** The statement that gives the table the check that it has, to be changed. */
+function sameCheck(of: TableRef, { row, secrets, sender }: FactsOf): string {
+  const names = secrets.length === 0 ? '' : ` SECRET ${secrets.map(identifier).join(', ')}`;
+  const check = sender === null ? `AS ${row['expression'] ?? ''}` : `USING ${sender.id}`;
+  return `ALTER TABLE ${qualified(of.schema, of.table)}\nVALIDATE${names} ${check}`;
+}
+
 export function Facts({ facts, of, requests }: FactsProps): JSX.Element {
   const { row, options, secrets, sender } = facts;
   const { dedupe, spool, inspect, keep } = options as Readonly<Record<string, unknown>>;
@@ -57,7 +65,8 @@ export function Facts({ facts, of, requests }: FactsProps): JSX.Element {
               <Text of={secrets.join(', ')} max={140} />
             </a>
           </>
-        )}
+        )}{' '}
+        <a href={to(['sql'], { sql: sameCheck(of, facts) })}>Change it</a>
       </>
     );
   const once = typeof dedupe === 'string' && dedupe !== 'off' ? `stored once, by ${dedupe}` : 'stored again';

@@ -24,14 +24,13 @@ export function SqlScreen({ first }: { readonly first: string }): JSX.Element {
     if (first !== '') draft.value = first;
     return () => running.current?.abort();
   }, [first]);
-  const start = (): void => {
-    const sql = draft.value;
+  const start = (sql: string, mayWrite: boolean): void => {
     if (sql.trim() === '' || running.current !== null) return;
     const ending = new AbortController();
     running.current = ending;
     setOutcome({ kind: 'running' });
     remember(sql);
-    run(sql, write, { signal: ending.signal })
+    run(sql, mayWrite, { signal: ending.signal })
       .then(
         (answer) => setOutcome({ kind: 'answer', answer }),
         (error: unknown) => {
@@ -54,7 +53,7 @@ export function SqlScreen({ first }: { readonly first: string }): JSX.Element {
     draft,
     write,
     busy: outcome.kind === 'running',
-    start,
+    start: () => start(draft.value, write),
     cancel: () => running.current?.abort(),
   };
   return (
@@ -70,11 +69,26 @@ export function SqlScreen({ first }: { readonly first: string }): JSX.Element {
         <SqlTree insert={insert} replace={(sql) => ((draft.value = sql), area.current?.focus())} />
         <div>
           <Editor {...editor} toggle={() => setWrite(!write)} />
+          <Over ask={(sql) => start(sql, false)} />
           <SaveIt />
           <Shown outcome={outcome} allowWriting={write ? null : () => setWrite(true)} />
         </div>
       </div>
     </>
+  );
+}
+
+/** What another check would have said, beside a statement that changes one. */
+function Over({ ask }: { readonly ask: (sql: string) => void }): JSX.Element | null {
+  const statement = draft.value.trim().replace(/\s*;$/, '');
+  if (!/^ALTER\s+TABLE\b[^;]*\bVALIDATE\b[^;]*$/i.test(statement)) return null;
+  return (
+    <p>
+      <button type="button" onClick={() => ask(`EXPLAIN ${statement} OVER '7 days'`)}>
+        Try this check on the requests of 7 days
+      </button>{' '}
+      <span class="faint">changes nothing</span>
+    </p>
   );
 }
 
