@@ -79,9 +79,6 @@ try {
     ['github', 'key of github', 3],
   ])
     send(sender, secret, count);
-  await open('');
-  await page.getByText('Signed with another secret').first().waitFor();
-  await picture('overview');
   // Traffic is counted every few seconds.
   for (let counted = false; !counted;) {
     await open('');
@@ -93,6 +90,13 @@ try {
     );
   }
   await picture('endpoint');
+  await open('');
+  await page.locator('.latest tr', { hasText: 'Signed with another secret' }).first().waitFor();
+  await page
+    .getByText(/[1-9]\d* with 401/)
+    .first()
+    .waitFor();
+  await picture('overview');
   await open('endpoints');
   await page.getByRole('row', { name: /github_events.*(stored|refused)/ }).waitFor();
   await picture('endpoints');
