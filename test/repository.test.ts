@@ -22,7 +22,7 @@ const layers: readonly (readonly string[])[] = [
   ['observe'],
   ['types'],
   ['engine', 'access'],
-  ['http', 'secrets', 'telemetry'],
+  ['http', 'secrets', 'telemetry', 'deliver'],
   ['host', 'validate', 'senders'],
   ['catalog'],
   ['decode', 'keep', 'acme', 'risingwave'],

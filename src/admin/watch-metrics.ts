@@ -34,6 +34,7 @@ export function registerWatch(
     catalog(registry),
     rejected(registry),
     handshakes(registry),
+    sentOn(registry),
     deliveries(registry),
     certificates(registry),
     restarts(registry),
@@ -277,6 +278,49 @@ function handshakes(registry: Registry): (observation: Observation) => void {
     if (observation.kind === 'handshakes.dropped') dropped.inc({ why: observation.why }, observation.rows);
     if (observation.kind !== 'handshake.asked') return;
     asked.inc({ ...labelsOf(observation.table), outcome: observation.outcome });
+  };
+}
+
+/** Of the tables that HEADGATE_DELIVER names. */
+function sentOn(registry: Registry): (observation: Observation) => void {
+  const labelNames = ['database', 'schema', 'table'] as const;
+  const registers = [registry];
+  const attempts = new Counter({
+    name: 'headgate_deliver_attempts_total',
+    help: 'Attempts to send a row on, by outcome',
+    labelNames: [...labelNames, 'outcome'],
+    registers,
+  });
+  const gauge = (name: string, help: string) => new Gauge({ name, help, labelNames, registers });
+  const open = gauge('headgate_deliver_open_rows', 'Rows that wait to be sent on');
+  const dead = gauge('headgate_deliver_dead_rows', 'Rows that had all their attempts');
+  const oldest = gauge('headgate_deliver_oldest_seconds', 'How long the oldest open row has been waiting');
+  const working = gauge(
+    'headgate_deliver_working',
+    '0: the receiver does not accept rows, or wants no more, or the table does not give them',
+  );
+  const labelsOf = tableLabels();
+  const [away, unread] = [new Set<string>(), new Set<string>()];
+  const say = (set: Set<string>, table: TableName, isSo: boolean): void => {
+    const labels = labelsOf(table);
+    const name = JSON.stringify(labels);
+    if (isSo) set.add(name);
+    else set.delete(name);
+    working.set(labels, away.has(name) || unread.has(name) ? 0 : 1);
+  };
+  return (observation) => {
+    if (observation.kind === 'delivery.attempted')
+      attempts.inc({ ...labelsOf(observation.table), outcome: observation.outcome });
+    else if (observation.kind === 'delivery.down') say(away, observation.table, true);
+    else if (observation.kind === 'delivery.resumed') say(away, observation.table, false);
+    else if (observation.kind === 'delivery.failed') say(unread, observation.table, true);
+    else if (observation.kind === 'delivery.counted') {
+      say(unread, observation.table, false);
+      const labels = labelsOf(observation.table);
+      open.set(labels, observation.open);
+      dead.set(labels, observation.dead);
+      oldest.set(labels, observation.oldestS);
+    }
   };
 }
 

@@ -43,6 +43,8 @@ const conditions: readonly (readonly [string, (it: Stage) => void, (it: Stage) =
     () => {},
   ],
   ['HeadgateDeliveryDiffers', (it) => it.add('headgate_deliveries_differing_total', table), () => {}],
+  ['HeadgateDeliverDead', (it) => it.add('headgate_deliver_dead_rows', table), (it) => it.counts.clear()],
+  ['HeadgateDeliverStopped', (it) => it.add('headgate_deliver_working', table, 0), (it) => it.counts.clear()],
   ['HeadgateEngineRestarts', (it) => it.add('headgate_engine_restarts_total', {}, 3), () => {}],
   ['HeadgateCatalogUnreadable', (it) => it.add('headgate_catalog_failures_total', {}, 6), () => {}],
   [

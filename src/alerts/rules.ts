@@ -186,6 +186,34 @@ export const rules: readonly AlertRule[] = [
       }),
   },
   {
+    name: 'HeadgateDeliverDead',
+    severity: 'warning',
+    holdMs: 0,
+    shared: true,
+    wrong: ({ of }) =>
+      byTable(of('headgate_deliver_dead_rows')).flatMap(({ labels, samples }) =>
+        when(
+          sum(samples) > 0,
+          `${sum(samples)} rows had all their attempts and were not accepted; last_error has the reason`,
+          labels,
+        ),
+      ),
+  },
+  {
+    name: 'HeadgateDeliverStopped',
+    severity: 'warning',
+    holdMs: minutes(1),
+    shared: true,
+    wrong: ({ of }) =>
+      byTable(of('headgate_deliver_working')).flatMap(({ labels, samples }) =>
+        when(
+          samples.some(({ value }) => value === 0),
+          'rows are not sent on: the receiver is down or wants no more (410), or the table does not give them; the log says why',
+          labels,
+        ),
+      ),
+  },
+  {
     name: 'HeadgateEngineRestarts',
     severity: 'warning',
     holdMs: 0,

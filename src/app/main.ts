@@ -19,6 +19,8 @@ import { StatementContext } from '../ddl/statement-context.ts';
 import { boundsOf } from '../config/effective-limits.ts';
 import type { CertificateOfDomains } from './certificate.ts';
 import { openGuards } from './door-guards.ts';
+import { readPlans } from '../deliver/plan.ts';
+import { Deliveries } from '../deliver/service.ts';
 import { Endpoints } from '../ddl/endpoints.ts';
 import { doorAt, writePorts } from '../host/ports.ts';
 import { awaitReady } from './readiness.ts';
@@ -140,6 +142,12 @@ export async function openService({
   };
 }
 
+async function openDeliveries(parts: OpenRooms, closer: Closer): Promise<Deliveries> {
+  const deliveries = new Deliveries({ ...parts, plans: await readPlans(parts.settings) });
+  closer.add('deliveries', () => deliveries.close());
+  return deliveries;
+}
+
 /** As whom commands of this machine connect, and to what. */
 function loginOf(engine: Engine): { readonly database: string; readonly role: string | undefined } {
   const { defaultDatabase: database } = engine;
@@ -180,13 +188,17 @@ interface OpenRooms extends OpenWebhooks<WebhookDoor> {
   readonly observe: Observe;
 }
 
-/** The two doors that accept SQL, with one rewriter. */
+/** The two doors that accept SQL, with one rewriter; and the deliveries, whose sessions it ends before a database is dropped. */
 async function openSqlAndEvents(
   deps: OpenRooms,
   closer: Closer,
 ): Promise<{ sqlDoor: SqlDoor; gateway: Gateway; eventDepths: Lanes['depths'] }> {
   const { settings, engine, guards, keys, observe } = deps;
-  const rewrite = createSqlRewriter(deps, (database) => gateway.release(database));
+  const deliveries = await openDeliveries(deps, closer);
+  const rewrite = createSqlRewriter(deps, async (database) => {
+    deliveries.release(database);
+    await gateway.release(database);
+  });
   const sqlDoor = await openSqlDoor({
     ...doorAt(settings, 'sql'),
     endpoint: () => engine.endpoint(),

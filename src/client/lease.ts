@@ -53,14 +53,14 @@ export function leaseOn(table: string, columns: LeaseColumns = {}, only = 'true'
   const doneAt = (first: number): string =>
     `UPDATE ${table} SET ${done} = now(), ${lastError} = NULL WHERE ${mine(first)} RETURNING *`;
   return {
-    claim: `UPDATE ${table} SET ${attempts} = ${attempts} + 1, ${runAfter} = now() + $2 * interval '1 second'
+    claim: `UPDATE ${table} SET ${attempts} = ${attempts} + 1, ${runAfter} = pg_catalog.now() + pg_catalog.make_interval(secs => $2)
 WHERE ${id} = ANY (ARRAY(
   SELECT ${id} FROM ${table} o WHERE ${done} IS NULL AND ${runAfter} <= now() AND ${attempts} < $3 AND ${only}
   ORDER BY ${runAfter} LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING ${returning}`,
-    extend: `UPDATE ${table} SET ${runAfter} = now() + $3 * interval '1 second' WHERE ${mine(1)}`,
+    extend: `UPDATE ${table} SET ${runAfter} = pg_catalog.now() + pg_catalog.make_interval(secs => $3) WHERE ${mine(1)}`,
     done: doneAt(1),
     doneWith: (statement, first) => `WITH done AS (${doneAt(first)}) ${statement}`,
-    failed: `UPDATE ${table} SET ${lastError} = $3, ${runAfter} = now() + $4 * interval '1 second' WHERE ${mine(1)}`,
+    failed: `UPDATE ${table} SET ${lastError} = $3, ${runAfter} = pg_catalog.now() + pg_catalog.make_interval(secs => $4) WHERE ${mine(1)}`,
     dead: `UPDATE ${table} SET ${lastError} = $3, ${attempts} = greatest(${attempts}, $4), ${runAfter} = now() WHERE ${mine(1)}`,
     attempts: columns.attempts ?? 'attempts',
     id: columns.id ?? 'id',

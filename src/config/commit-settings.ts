@@ -1,13 +1,13 @@
 /** The settings for how rows are committed. */
 import { Networks } from '../kit/networks.ts';
 import { limits } from './limits.ts';
-import { BadSetting, hosts, integer, setting } from './setting.ts';
+import { BadSetting, hosts, integer, setting, text } from './setting.ts';
 import type { Parse } from './setting.ts';
 
-const networks: Parse<string> = (text) => {
-  const parsed = Networks.parse(text);
+const networks: Parse<string> = (t) => {
+  const parsed = Networks.parse(t);
   if (!(parsed instanceof Networks)) throw new BadSetting(`"${parsed.wrong}" is no network`);
-  return text;
+  return t;
 };
 
 /** `sender=URL` of each, separated by commas. */
@@ -43,6 +43,14 @@ export const commitSettings = {
     ['github=https://api.github.com', 'stripe=https://api.stripe.com'],
     apis,
     'sender=URL of each API that tables WITH (reconcile = …) are compared with, separated by commas, without TLS only on this machine; none: no such tables',
+  ),
+  deliver: setting<string | null>(
+    'deliver',
+    'HEADGATE_DELIVER',
+    'PATH',
+    null,
+    text,
+    'file with the tables whose rows are sent on, and to whom, as JSON (docs/deliver.md); unset: none',
   ),
   deliverHosts: setting<readonly string[]>(
     'deliver-hosts',

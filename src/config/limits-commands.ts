@@ -6,6 +6,21 @@ export const commandLimits = {
   statusAnswerMs: 2_000,
   /** Attempts after which a row of a table with a lease is dead, unless its worker says otherwise (docs/workers.md). */
   leaseAttempts: 10,
+  /** Rows of one table that are delivered at one time, unless the owner says otherwise; to one host from all tables of a Headgate; and tables of its file. */
+  deliverConcurrency: 8,
+  deliverHostMax: 32,
+  deliverTablesMax: 100,
+  /** How often open and dead rows are counted, in ms, and the rest after that as a multiple of the time it took. */
+  deliverCountMs: 15_000,
+  deliverCountRestTimes: 20,
+  /** How long a statement of the lease may take, in ms, and the longest pause after a failure of the database or the table. */
+  deliverStatementMs: 30_000,
+  /** Largest body that is sent on, and most that a claim may receive, in bytes. */
+  deliverBodyBytesMax: 16 * 1024 * 1024,
+  deliverReceivedBytesMax: 2 * 1024 * 1024 * 1024,
+  /** How long deliveries that are on their way may take when Headgate stops, in ms. */
+  deliverCloseMs: 4_000,
+  deliverRetryMs: 30_000,
   /** How long one delivery may take, how long its row is claimed, and how long to wait if there is none, in ms. */
   deliverMs: 20_000,
   deliverLeaseMs: 60_000,

@@ -24,13 +24,13 @@ export function cutOff(client: ClientBase): void {
  * For a session in which code of an owner runs: a message that says a gigabyte would be read into memory as a whole. The connection is cut off when
  * the engine has sent more than an answer is, and is not ready for the next query.
  */
-export function boundAnswers(client: ClientBase): void {
+export function boundAnswers(client: ClientBase, bytesMax: number = limits.ownerAnswerBytesMax): void {
   const { connection } = client as unknown as { readonly connection: Connection };
   let bytes = 0;
   connection.on('readyForQuery', () => (bytes = 0));
   connection.stream.on('data', (chunk: Buffer) => {
     bytes += chunk.length;
-    if (bytes > limits.ownerAnswerBytesMax) cutOff(client);
+    if (bytes > bytesMax) cutOff(client);
   });
 }
 

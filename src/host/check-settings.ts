@@ -7,6 +7,7 @@ import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { dataDirAt, inspectDataDir } from '../engine/data-dir.ts';
 import { parseDsn } from '../engine/dsn.ts';
+import { readPlans } from '../deliver/plan.ts';
 import { isLoopbackHost } from '../kit/address.ts';
 import { telemetryPlan } from '../telemetry/plan.ts';
 import { parseMasterKeys, readKeyFile } from '../secrets/master-key.ts';
@@ -31,6 +32,7 @@ export async function problemsOf(settings: Settings): Promise<string[]> {
     told(null, () => sqlPassword(settings)),
     masterKeyProblems(settings),
     databaseProblems(settings),
+    told(settingsTable.deliver.env, () => readPlans(settings)),
     told(settingsTable.dataDir.env, () => checkDataDir(settings)),
   ]);
   return [
@@ -88,7 +90,8 @@ async function told(name: string | null, check: () => unknown): Promise<string[]
     return [];
   } catch (error) {
     const { name: kind, message } = error as Error;
-    if (!['EngineError', 'GuardError', 'MasterKeyError', 'SettingsError'].includes(kind)) throw error;
+    if (!['EngineError', 'GuardError', 'MasterKeyError', 'PlainError', 'SettingsError'].includes(kind))
+      throw error;
     return [name === null ? message : `${name}: ${message}`];
   }
 }

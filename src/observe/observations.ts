@@ -154,6 +154,34 @@ type What =
       readonly from: number;
       readonly to: number;
     }
+  /** A row was sent on (docs/deliver.md), or was not. */
+  | {
+      readonly kind: 'delivery.attempted';
+      readonly table: TableName;
+      readonly row: string;
+      readonly outcome: 'delivered' | 'failed' | 'dead';
+      /** null: it was delivered. */
+      readonly reason: string | null;
+    }
+  /** Rows of a table that wait to be sent on, those that had all their attempts, and how long the oldest one waits. */
+  | {
+      readonly kind: 'delivery.counted';
+      readonly table: TableName;
+      readonly open: number;
+      readonly dead: number;
+      readonly oldestS: number;
+    }
+  | { readonly kind: 'delivery.resumed'; readonly table: TableName; readonly host: string }
+  /** Its receiver does not accept rows, or wants no more (410). */
+  | {
+      readonly kind: 'delivery.down';
+      readonly table: TableName;
+      readonly host: string;
+      readonly ended: boolean;
+      readonly reason: string;
+    }
+  /** The database, or the table, does not let its rows be sent on. */
+  | { readonly kind: 'delivery.failed'; readonly table: TableName; readonly reason: string }
   /** Rows were removed that a table is no longer to keep. */
   | { readonly kind: 'keep.removed'; readonly table: TableName; readonly rows: number }
   /** Such rows cannot be removed; the table's owner finds the same reason in headgate.kept. */

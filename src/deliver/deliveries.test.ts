@@ -4,7 +4,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { createDelivery, networkFor } from '../access/outgoing.ts';
-import { keyOf, problemOf, receiver, retryAfterOf } from './deliver.ts';
+import { problemOf, retryAfterOf } from './deliveries.ts';
+import { keyOf, receiver } from './plan.ts';
 
 const bounds = { outgoingMs: 5_000, outgoingBytesMax: 65_536 };
 const body = { type: 'application/json', text: '{}' };
@@ -25,7 +26,7 @@ test('headgate deliver calls only hosts that the setting lists', () => {
     'http://2130706433:3001/',
     'no url',
   ])
-    assert.throws(() => receiver(bad, hosts), /--to|does not list/, bad);
+    assert.throws(() => receiver(bad, hosts), /no https|does not list/, bad);
 });
 
 test('a listed name may lead to public addresses, and elsewhere only where a network is listed', () => {

@@ -1,0 +1,220 @@
+/**
+ * Sends the rows of one table to one receiver, signed as Standard Webhooks specifies, by the lease of docs/workers.md. Takes a plan, and a way to run
+ * SQL at a time; tells of each attempt. Returns when it is interrupted, or the receiver answers 410; throws the errors of the database.
+ *
+ *   claiming ──rows──► sending ──2xx──► done
+ *      ▲ │                └──else──► later again, or dead after the last attempt
+ *      │ └─ 5 failures in a row, or Retry-After ──► resting ──► one row as a probe ──┐
+ *      └───────────────────────────────────────────────────────────────────────────┘
+ *
+ * It calls the receiver of its plan and no other: redirects are not followed, and a row chooses nothing but its body.
+ */
+import { createHmac } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
+import { createDelivery } from '../access/outgoing.ts';
+import type { OutgoingResponse } from '../access/outgoing.ts';
+import { leaseOn } from '../client/lease.ts';
+import type { Lease } from '../client/lease.ts';
+import { limits } from '../config/limits.ts';
+import { PlainError } from '../kit/plain-error.ts';
+import { Semaphore } from '../kit/semaphore.ts';
+import { quoteIdentifier as quote } from '../kit/sql-text.ts';
+import type { DeliveryPlan } from './plan.ts';
+
+/** Seconds before the next attempt, as Standard Webhooks recommends; up to half less, by chance. */
+const pausesS = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
+
+type Texts = Readonly<Record<string, string | null>>;
+export type RunStatement = (text: string, values: readonly unknown[]) => Promise<readonly Texts[]>;
+
+export interface Attempt {
+  readonly id: string;
+  readonly attempt: number;
+  readonly outcome: 'delivered' | 'failed' | 'dead';
+  /** Why not; null: it was delivered. */
+  readonly why: string | null;
+}
+
+export interface DeliveringOptions {
+  readonly told: (attempt: Attempt) => void;
+  /** Of a host that several tables are delivered to; absent: this table has it to itself. */
+  readonly slots?: Semaphore;
+  /** Called whenever it may have become true or false that the receiver is down. */
+  readonly down?: (why: string | null) => void;
+  /** Aborted: what is on its way is given up. */
+  readonly cut?: AbortSignal;
+}
+
+export class Delivering {
+  /** The receiver has said that it wants no more. */
+  gone = false;
+  readonly #plan: DeliveryPlan;
+  readonly #options: DeliveringOptions;
+  readonly #slots: Semaphore;
+  readonly #lease: Lease;
+  readonly #post: ReturnType<typeof createDelivery>;
+  /** The connection runs one statement at a time. */
+  readonly #turn = new Semaphore(1);
+  #failures = 0;
+  #restUntilMs = 0;
+
+  /** `from`: the table as SQL names it, if not as the plan does. Throws PlainError. */
+  constructor(plan: DeliveryPlan, options: DeliveringOptions, from: string = plan.table) {
+    this.#plan = plan;
+    this.#options = options;
+    this.#slots = options.slots ?? new Semaphore(plan.concurrency);
+    const { deliverMs: outgoingMs, deliverAnswerBytesMax: outgoingBytesMax } = limits;
+    this.#post = createDelivery(plan.network, { outgoingMs, outgoingBytesMax });
+    const prefix = plan.table.replaceAll(/[^A-Za-z0-9_-]/g, '_');
+    const id = plan.idColumn === null ? `pg_catalog.concat('${prefix}_', id)` : quote(plan.idColumn);
+    const body = `${quote(plan.column)}::text`;
+    const returning = `id::text AS id, attempts::text AS attempts, (${id})::text AS delivery, CASE WHEN pg_catalog.octet_length(${body}) <= ${limits.deliverBodyBytesMax} THEN ${body} END AS body, (${body} IS NOT NULL)::text AS has_body`;
+    try {
+      this.#lease = leaseOn(from, {}, plan.key === null ? 'true' : first(from, plan.key), returning);
+    } catch (error) {
+      throw new PlainError((error as Error).message);
+    }
+  }
+
+  /** `begun`: the first claim has succeeded. On one connection at a time. */
+  async work(statement: RunStatement, signal: AbortSignal, begun: () => void): Promise<void> {
+    const { concurrency, attempts } = this.#plan;
+    const running = new Set<Promise<void>>();
+    const run: RunStatement = (text, values) =>
+      this.#turn.run(limits.commandConnectMs, () => statement(text, values));
+    const lost: unknown[] = [];
+    let isFirst = true;
+    try {
+      while (!signal.aborted && !this.gone && lost.length === 0) {
+        const restMs = this.#restUntilMs - Date.now();
+        // After a rest one row shows whether the receiver is back.
+        const most = (this.#failures >= limits.deliverFailuresMax ? 1 : concurrency) - running.size;
+        const slots = restMs > 0 ? [] : this.#slotsFor(most);
+        const isFull = restMs <= 0 && slots.length === 0;
+        let rows: readonly Texts[] = [];
+        try {
+          if (slots.length > 0 || isFirst)
+            rows = await run(this.#lease.claim, [slots.length, limits.deliverLeaseMs / 1_000, attempts]);
+        } finally {
+          for (const give of slots.splice(rows.length)) give();
+        }
+        if (isFirst) begun();
+        isFirst = false;
+        for (const [at, row] of rows.entries()) {
+          const one = this.#one(row, run)
+            .catch((error: unknown) => void lost.push(error))
+            .finally(() => {
+              running.delete(one);
+              slots[at]?.();
+            });
+          running.add(one);
+        }
+        if (rows.length > 0) continue;
+        const pauseMs = Math.max(1, Math.min(limits.deliverPauseMs, restMs > 0 ? restMs : Infinity));
+        // Only the signal makes this pause fail.
+        const pause = wait(pauseMs, undefined, { signal }).catch(() => undefined);
+        await Promise.race([pause, ...(most <= 0 || isFull ? running : [])]);
+      }
+    } finally {
+      await Promise.all(running);
+    }
+    if (lost.length > 0) throw lost[0];
+  }
+
+  #slotsFor(most: number): (() => void)[] {
+    const slots: (() => void)[] = [];
+    while (slots.length < most) {
+      const give = this.#slots.takeNow();
+      if (give === null) break;
+      slots.push(give);
+    }
+    return slots;
+  }
+
+  async #one(row: Texts, run: RunStatement): Promise<void> {
+    const { attempts: most } = this.#plan;
+    const { id, delivery, body, has_body: hasBody } = row;
+    const attempt = Number(row['attempts']);
+    const mine = [id, attempt];
+    const tell = (outcome: Attempt['outcome'], why: string | null): void =>
+      this.#options.told({ id: id ?? '', attempt, outcome, why });
+    const problem = problemOf(delivery ?? '', body ?? null, hasBody === 'true');
+    if (problem !== null) {
+      await run(this.#lease.dead, [...mine, problem, most]);
+      return tell('dead', problem);
+    }
+    const { why, retryAfterS } = await this.#send(delivery ?? '', body ?? '');
+    if (why === null) {
+      if (this.#failures >= limits.deliverFailuresMax) this.#options.down?.(null);
+      this.#failures = 0;
+      await run(this.#lease.done, mine);
+      return tell('delivered', null);
+    }
+    this.#failures += 1;
+    if (this.gone || this.#failures === limits.deliverFailuresMax) this.#options.down?.(why);
+    this.#restAfter(retryAfterS);
+    const pauseS = (pausesS[Math.min(attempt, pausesS.length) - 1] ?? 5) * (0.5 + Math.random() / 2);
+    const isLast = attempt >= most;
+    await run(this.#lease.failed, [...mine, why, isLast ? 0 : Math.max(pauseS, retryAfterS)]);
+    tell(isLast ? 'dead' : 'failed', why);
+  }
+
+  async #send(
+    id: string,
+    body: string,
+  ): Promise<{ readonly why: string | null; readonly retryAfterS: number }> {
+    const time = String(Math.floor(Date.now() / 1_000));
+    const { secret, to } = this.#plan;
+    const signature = createHmac('sha256', secret).update(`${id}.${time}.${body}`).digest('base64');
+    const headers = {
+      'webhook-id': id,
+      'webhook-timestamp': time,
+      'webhook-signature': `v1,${signature}`,
+    };
+    try {
+      const { cut } = this.#options;
+      const content = { type: 'application/json', text: body };
+      const sent = { method: 'POST', headers, body: content, ...(cut && { signal: cut }) } as const;
+      const answer = await this.#post(to, sent);
+      const { status } = answer;
+      if (status === 410) this.gone = true;
+      return status >= 200 && status < 300
+        ? { why: null, retryAfterS: 0 }
+        : { why: `it answered ${status}`, retryAfterS: retryAfterOf(answer) };
+    } catch (error) {
+      return { why: (error as Error).message.slice(0, limits.reasonCharsMax), retryAfterS: 0 };
+    }
+  }
+
+  #restAfter(retryAfterS: number): void {
+    const beyond = this.#failures - limits.deliverFailuresMax;
+    const { deliverRestMinMs, deliverRestMs } = limits;
+    const openMs = beyond < 0 ? 0 : Math.min(deliverRestMs, deliverRestMinMs * 2 ** Math.min(beyond, 20));
+    const restMs = Math.max(openMs, Math.min(deliverRestMs, retryAfterS * 1_000));
+    if (restMs > 0) this.#restUntilMs = Math.max(this.#restUntilMs, Date.now() + restMs);
+  }
+}
+
+/**
+ * Why a row can never be sent; null: it can. The signed text is `id.time.body`: an id with a full stop, which a sender may have chosen, could be read as
+ * another id with another body.
+ */
+export function problemOf(id: string, body: string | null, hasBody = body !== null): string | null {
+  if (body === null)
+    return hasBody ? `its body has more than ${limits.deliverBodyBytesMax} bytes` : 'it has no body';
+  return /^[!-~]{1,256}$/.test(id) && !id.includes('.')
+    ? null
+    : 'its id is not up to 256 printable ASCII characters without a full stop';
+}
+
+/** No earlier row with the same key is open; the dead keep nobody waiting. $3: as of the claim. */
+const first = (table: string, key: string): string => `NOT EXISTS (
+    SELECT FROM ${table} e WHERE e.${quote(key)} IS NOT DISTINCT FROM o.${quote(key)} AND e.id < o.id AND e.done_at IS NULL
+      AND NOT (e.attempts >= $3 AND e.run_after <= now()))`;
+
+/** Seconds, or a date: https://www.rfc-editor.org/rfc/rfc9110#field.retry-after */
+export function retryAfterOf({ headers }: Pick<OutgoingResponse, 'headers'>, nowMs = Date.now()): number {
+  const text = headers['retry-after'] ?? '';
+  const seconds = /^\d{1,9}$/.test(text) ? Number(text) : (Date.parse(text) - nowMs) / 1_000;
+  return Number.isFinite(seconds) ? Math.min(limits.deliverRetryAfterMaxS, Math.max(0, seconds)) : 0;
+}
