@@ -22,6 +22,8 @@ export const doorLimits = {
   sqlAuthMessageBytesMax: 64 * 1024,
   /** Bytes that wait for one peer of a relayed connection before the other side is paused. */
   sqlRelayBufferBytesMax: 1024 * 1024,
+  /** What is read of a client behind a message that is held, in bytes, before it has to wait. */
+  sqlHeldBytesMax: 64 * 1024,
   /** Connections of the SQL door that are not authenticated yet, in addition to `sqlConnectionsMax`; a further one replaces one of them. */
   sqlOpeningsMax: 256,
   /** Messages of one SQL client that the engine has not answered; beyond that the client is paused. */

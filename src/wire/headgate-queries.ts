@@ -65,6 +65,11 @@ export class HeadgateQueries implements SessionQueries {
     });
   }
 
+  /** Nobody waits for the answer. */
+  clientLeft(): void {
+    this.#stopped ??= new SqlFailure({ sqlstate: '08006', message: 'connection to client lost' });
+  }
+
   /** Nothing more is sent or answered. */
   leave(): void {
     this.#gone = true;

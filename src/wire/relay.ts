@@ -46,6 +46,9 @@ export class Relay {
   #toClient: Buffer[] = [];
   #toEngine: Buffer[] = [];
   #held = false;
+  /** What the client has sent behind the message that is held: it is read, because nothing else tells that the client has left. */
+  #behind: Buffer[] = [];
+  #behindBytes = 0;
   #draining = false;
   #told = false;
   #lingering: NodeJS.Timeout | null = null;
@@ -78,7 +81,10 @@ export class Relay {
   start(packet: Buffer, rest: Buffer): void {
     const [client, engine] = [this.#client, this.#engine];
     client.on('data', (chunk: Buffer) => this.#fromClient(chunk));
-    client.on('end', () => this.#passEnd());
+    client.on('end', () => {
+      if (this.#held) this.#session.clientLeft();
+      this.#passEnd();
+    });
     client.on('drain', () => this.#pace());
     client.on('error', (error) => this.#vanished(error));
     client.on('close', () => this.#vanished(null));
@@ -120,6 +126,12 @@ export class Relay {
 
   #fromClient(chunk: Buffer): void {
     if (this.#state !== 'relaying') return;
+    if (this.#held) {
+      this.#behind.push(chunk);
+      this.#behindBytes += chunk.length;
+      this.#pace();
+      return;
+    }
     let held: Promise<void> | null;
     try {
       held = this.#session.fromClient(chunk);
@@ -142,6 +154,9 @@ export class Relay {
     this.#held = false;
     if (this.#state !== 'relaying') return;
     this.#flush(this.#engine, this.#toEngine);
+    const behind = this.#behind.splice(0);
+    this.#behindBytes = 0;
+    for (const chunk of behind) this.#fromClient(chunk);
     this.#passEnd();
     this.#pace();
     this.#endWhenIdle();
@@ -180,9 +195,9 @@ export class Relay {
   /** Reads from each side only as fast as the other side accepts it. */
   #pace(): void {
     if (this.#state !== 'relaying') return;
-    const { sqlRelayBufferBytesMax, sqlOutstandingMax, sqlFollowerUnreadMs } = this.#limits;
+    const { sqlRelayBufferBytesMax, sqlHeldBytesMax, sqlOutstandingMax, sqlFollowerUnreadMs } = this.#limits;
     const stopClient =
-      this.#held ||
+      this.#behindBytes >= sqlHeldBytesMax ||
       this.#engine.writableLength > sqlRelayBufferBytesMax ||
       this.#session.outstanding > sqlOutstandingMax;
     if (stopClient !== this.#client.isPaused()) {
