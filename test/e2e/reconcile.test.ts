@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { Client } from 'pg';
+import { commandsOf } from '../support/docs.ts';
 import { sharedHeadgate, startHeadgate } from '../support/headgate.ts';
 import { githubToken, SenderLogs, stripeToken } from '../support/sender-logs.ts';
 import { until } from '../support/until.ts';
@@ -199,6 +200,19 @@ suite('the statements of the option reconcile', () => {
     assert.doesNotMatch(await shown(), /reconcile|every/);
     await client.query('DROP SECRET r_token');
     assert.equal((await client.query('SELECT FROM headgate.gaps')).rowCount, 0);
+  });
+
+  test('the statements of the page are accepted as printed', async (t) => {
+    const client = await (await shared()).client(t);
+    await client.query(await commandsOf('docs/reconcile.md', 'github'));
+    await client.query(
+      `CREATE SECRET stripe_token WITH (backend = 'meta') AS 'x'; CREATE TABLE stripe_events (data JSONB) WITH (connector = 'webhook')`,
+    );
+    await client.query(await commandsOf('docs/reconcile.md', 'stripe'));
+    await client.query(await commandsOf('docs/reconcile.md', 'gaps'));
+    await client.query(
+      'DROP TABLE github_events, stripe_events; DROP SECRET github_token; DROP SECRET stripe_token; DROP SECRET github_key',
+    );
   });
 
   test('nobody uses the secret of somebody else, and nobody sees gaps of tables that are not his', async (t) => {
