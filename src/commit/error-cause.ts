@@ -117,6 +117,9 @@ export function blameOf(failed: Failed): Blame {
 
 /** What it means for all rows that storing none of them fails with this; null: nothing. */
 export function outcomeOfNoRows(failed: Failed): Outcome | null {
+  // Of a name in a statement of Headgate's own, not in code that it has called.
+  if (failed.sqlstate === '42501' && failed.where === '' && /\bheadgate\b/.test(failed.message))
+    return aborted(refusal('table_unusable', `${failed.message}: GRANT USAGE ON SCHEMA headgate TO PUBLIC`));
   return verdictOf(failed) === 'suspect' ? aborted(refusal('table_changed')) : outcomeOf(failed);
 }
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
-import { codes as outcomesOf, describeTable } from '../../test/support/commit-room.ts';
+import { codes as outcomesOf, describeTable, messages } from '../../test/support/commit-room.ts';
 import { beginning, room, versions } from '../../test/support/owners-room.ts';
 import { codes, nothingGained } from '../../test/support/owners.ts';
 import { rowsOf } from '../../test/support/rows.ts';
@@ -120,6 +120,30 @@ for (const role of ['root', 'hg']) {
           const before = await tableOf('other.ext');
           await owner.query('DROP EXTENSION citext CASCADE; CREATE DOMAIN public.citext AS text');
           assert.notEqual((await tableOf('other.ext')).shape.version, before.shape.version);
+        });
+
+        test('where the schema headgate may not be used, the refusal says so', async (t) => {
+          const { root, send, tableOf, made } = await room(t, begun, bin, role);
+          for (const [columns, after, choice] of [
+            ['data jsonb', '', { document: 'data' }],
+            ['id INT PRIMARY KEY', '', {}],
+            ['id INT', codes[0]?.after ?? '', {}],
+          ] as const) {
+            await made(columns, after);
+            const target = await tableOf('mal.t', choice, true);
+            // The role that owns the schema needs no grant.
+            if (role !== 'root' && target.code.as === 'writer') continue;
+            await root.query('REVOKE USAGE ON SCHEMA headgate FROM PUBLIC');
+            const outcomes = await send([rowsOf(target, '{"id":1}')]);
+            assert.match(
+              messages(outcomes).join(),
+              /schema headgate: GRANT USAGE ON SCHEMA headgate TO PUBLIC/,
+              columns,
+            );
+            assert.deepEqual(outcomesOf(outcomes), ['aborted table_unusable']);
+            await root.query('GRANT USAGE ON SCHEMA headgate TO PUBLIC');
+            assert.deepEqual(outcomesOf(await send([rowsOf(target, '{"id":1}')])), [1]);
+          }
         });
 
         test('a login that its sessions keep locked is refused in time, and is put right later', async (t) => {
