@@ -246,6 +246,14 @@ function hostileOn(bin: string): void {
       `BEGIN; SELECT headgate.lock_keys('al.t'::regclass::oid::bigint, true); ROLLBACK`,
     );
     await refused(mallory, `SELECT headgate.lock_keys('al.t'::regclass::oid::bigint, true)`);
+    // A transaction of Headgate's that waits for a row of hers holds the lock that tables of others share.
+    const waiting = await open('root');
+    await waiting.client.query('BEGIN; SELECT headgate.lock_keys(7, true)');
+    for (const alone of [false, true])
+      await root.client.query(
+        `BEGIN; SET LOCAL statement_timeout = '10s'; SELECT headgate.lock_keys(7 + 32, ${alone}); ROLLBACK`,
+      );
+    await waiting.client.end();
     await mallory.client.query('SELECT pg_advisory_unlock_all()');
   });
 

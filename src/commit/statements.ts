@@ -171,7 +171,7 @@ export const confirmCataloguedStatement =
  * Transactions of one statement run at the same time, because they take rows in the order of their keys, and ids in theirs. One of
  * several statements returns to smaller keys, and runs alone. So no two transactions of Headgates wait for each other in a
  * circle, which PostgreSQL would notice only after a second, as it does if the database has no schema `headgate`. The lock
- * is on one of a number of empty tables that nobody else may lock; tables that share one wait for each other's transactions. In a session of an
+ * is on one of a number of empty tables that nobody else may lock; tables that share one wait for each other's transactions, for a moment. In a session of an
  * owner none is taken, because its code might hold it: there a circle ends so after all.
  */
 export const lockStatements = {

@@ -1,0 +1,1 @@
+-- headgate.lock_keys() waits for a moment only.
