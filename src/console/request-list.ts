@@ -98,13 +98,13 @@ function listed(line: TailLine): ListedRequest {
   };
 }
 
-/** A request that was kept is in the database as well, with more; how long its answer took is remembered only here. */
+/** A request that was kept is in the database as well, with more; how long its answer took, and the size of a body that was not read, are remembered only here. */
 function joined(lines: readonly ListedRequest[], kept: readonly ListedRequest[]): ListedRequest[] {
   const twins = new Map<string, ListedRequest[]>();
   for (const line of lines) twins.set(twinOf(line), [...(twins.get(twinOf(line)) ?? []), line]);
   const whole = kept.map((it) => {
     const twin = twins.get(twinOf(it))?.pop();
-    return twin === undefined ? it : { ...it, ms: twin.ms };
+    return twin === undefined ? it : { ...it, ms: twin.ms, bytes: it.bytes ?? twin.bytes };
   });
   return [...[...twins.values()].flat(), ...whole];
 }

@@ -36,7 +36,11 @@ suite('the list of all requests, for roles and in outages', () => {
   test('each role sees its own requests once, page by page, from all processes', async (t) => {
     const server = await MortalServer.start(t);
     const headgate = await startHeadgate(t, {
-      env: { HEADGATE_DATABASE_URL: server.databaseUrl, HEADGATE_LISTENERS: '2' },
+      env: {
+        HEADGATE_DATABASE_URL: server.databaseUrl,
+        HEADGATE_LISTENERS: '2',
+        HEADGATE_BODY_BYTES_MAX: '10000',
+      },
     });
     const root = await headgate.client(t, database);
     await root.query(
@@ -104,6 +108,13 @@ suite('the list of all requests, for roles and in outages', () => {
     }
     const own = seen.find((it) => !it.startsWith('r')) ?? '';
     assert.equal((await post(headgate.ports.admin.port, 'request', { id: own }, alice)).status, 200);
+    // A body that was not read has the size that was announced.
+    const large = `{"n":"${'x'.repeat(20_000)}"}`;
+    assert.equal((await headgate.post(`${database}/public/of_mallory`, large)).status, 413);
+    await within(10_000, async () => {
+      const [row] = (await list(headgate, mallory, { code: 'body_too_large' })).rows;
+      assert.deepEqual([row?.id.startsWith('r'), row?.bytes], [true, large.length]);
+    });
     // Requests that led to no table are a superuser's.
     const strays = await list(headgate, await enter(headgate, 'root'), { code: 'not_found' });
     assert.deepEqual(

@@ -31,7 +31,8 @@ export function ListChart({ address, set }: Props): JSX.Element | null {
     fromMs < untilMs
       ? sqlOf(address, { hours, fromMs: isUpToNow ? null : fromMs, untilMs: end === 0 ? null : end }, barMs)
       : null;
-  const rows = useRowsIf(sql, 15_000).value;
+  // A long bar changes slowly.
+  const rows = useRowsIf(sql, Math.max(15_000, barMs / 15)).value;
   if (sql === null) return null;
   const iso = (ms: number): string => new Date(ms).toISOString();
   const show = (from: number, until: number): void => set({ range: '', from: iso(from), until: iso(until) });
