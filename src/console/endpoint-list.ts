@@ -130,11 +130,11 @@ export interface Span {
 
 const hourMs = 3_600_000;
 
-/** Some 60 to 100 bars, in seconds: of whole minutes, or of whole hours for what is more than a day ago, of which only those are known. */
+/** The size of some 60 to 100 bars, in seconds: whole minutes, or whole hours for what is more than a day ago, of which only those are known. */
 export function barSOf({ hours, fromMs }: Span, nowMs: number): number {
   const isOld = hours > 24 || (fromMs !== null && fromMs < nowMs - 24 * hourMs);
   const sizes = isOld ? [1, 2, 3, 6, 8].map((it) => it * 3_600) : [60, 300, 900];
-  return sizes.find((s) => (hours * 3_600) / s <= 100) ?? sizes.at(-1) ?? 0;
+  return sizes.find((s) => (hours * 3_600) / s <= 100) ?? Math.ceil(hours / 100) * 3_600;
 }
 
 /** Requests by bars of `barS` seconds, which begin at multiples of it; of one table, or of all of the role. */

@@ -5,6 +5,7 @@ import { completionOf } from './completion.ts';
 import type { Names } from './completion.ts';
 import { csvOf } from './csv.ts';
 import { diffLines } from './diff.ts';
+import { barSOf } from './endpoint-list.ts';
 import { makeColumn, nameOf, pathsOf } from './paths.ts';
 import { recognised } from './guess-sender.ts';
 
@@ -130,4 +131,15 @@ test('SQL completion offers what the role sees, where it fits', () => {
   assert.equal(at('-- am'), undefined);
   assert.equal(at('SELECT '), undefined);
   assert.equal(completionOf('SELECT am', 9, names)?.from, 7);
+});
+
+test('a chart has at most 101 bars, whatever range an address asks for', () => {
+  const nowMs = Date.UTC(2026, 10, 27, 12);
+  for (const hours of [0.001, 0.25, 1, 6, 24, 25, 168, 720, 5_000, 500_000, 70_000_000])
+    for (const fromMs of [null, nowMs - hours * 3_600_000, 0]) {
+      const barS = barSOf({ hours, fromMs, untilMs: null }, nowMs);
+      assert(barS % 60 === 0 && (hours * 3_600) / barS <= 100, `${hours} h: ${barS} s`);
+      const isOld = hours > 24 || fromMs === 0;
+      assert.equal(barS % 3_600 === 0, isOld, `${hours} h: ${barS} s`);
+    }
 });
