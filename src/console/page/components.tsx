@@ -10,6 +10,9 @@ import { kindOf } from '../outcomes.ts';
 import { withoutSecrets } from '../statements.ts';
 import { wholeText } from './time-zone.ts';
 
+/** `ref` of a field that gets the focus when it appears; `autofocus` does not give it if something else has it. */
+export const focused = (field: HTMLElement | null): void => field?.focus();
+
 /** Text that anybody may have written. */
 export function Text({ of, max = 10_000 }: { readonly of: string; readonly max?: number }): JSX.Element {
   const { text, whole } = cut(of, max);

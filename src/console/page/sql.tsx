@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { SqlResponse } from '../api.ts';
-import { Copy, Text, Wrong } from './components.tsx';
+import { Copy, focused, Text, Wrong } from './components.tsx';
 import { draft, recall, remember, save } from './sql-history.ts';
 import { Failure, me, run } from './server.ts';
 import { Editor } from './sql-editor.tsx';
@@ -131,7 +131,7 @@ function SaveIt(): JSX.Element {
         placeholder="Its name"
         maxLength={80}
         value={name}
-        autofocus
+        ref={focused}
         onInput={(event) => setName(event.currentTarget.value)}
       />
       <button type="submit" class="small" disabled={name.trim() === ''}>

@@ -3,6 +3,7 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { readZone } from '../statements.ts';
 import { useRows } from './load.ts';
+import { focused } from './components.tsx';
 import { isZone, zone, zoneText } from './time-zone.ts';
 
 export function ZoneMenu(): JSX.Element {
@@ -20,7 +21,7 @@ export function ZoneMenu(): JSX.Element {
         <span class="unseen">Name of the time zone</span>
         <input
           class="small"
-          autofocus
+          ref={focused}
           placeholder="Asia/Kolkata, Enter"
           onKeyDown={(event) => {
             const { value } = event.currentTarget;

@@ -2,6 +2,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { SenderInfo } from '../api.ts';
+import { focused } from './components.tsx';
 import { Icon } from './icons.tsx';
 import type { IconName } from './icons.tsx';
 import { Monogram } from './endpoints.tsx';
@@ -70,7 +71,7 @@ export function Choose({ senders }: { readonly senders: readonly SenderInfo[] })
         placeholder="A brand, or how it signs: “whatsapp”, “hmac sha256”, “x-hub-signature”, “jwt”"
         aria-label="Search senders"
         value={text}
-        autofocus
+        ref={focused}
         onInput={(event) => setText(event.currentTarget.value)}
         onKeyDown={(event) => {
           const [first] = wanted;
