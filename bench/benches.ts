@@ -1,4 +1,4 @@
-/** The seven scenarios and the comparison, in the order of the report. */
+/** The eight scenarios and the comparison, in the order of the report. */
 import { batches } from './batches.ts';
 import { comparison } from './comparison.ts';
 import { events } from './events.ts';
@@ -8,6 +8,7 @@ import { singleEvents } from './single-events.ts';
 import { spool } from './spool.ts';
 import { spread } from './spread.ts';
 import { sql } from './sql.ts';
+import { tracing } from './tracing.ts';
 
 export const benches: readonly Bench[] = [
   singleEvents,
@@ -18,4 +19,5 @@ export const benches: readonly Bench[] = [
   events,
   sql,
   spool,
+  tracing,
 ];

@@ -36,9 +36,11 @@ export function start(
   args: readonly string[],
   ready: (stdout: string) => boolean,
   command = process.execPath,
+  env: Readonly<Record<string, string>> = {},
 ): Promise<Started> {
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+    const stdio = ['ignore', 'pipe', 'pipe'] as ['ignore', 'pipe', 'pipe'];
+    const child = spawn(command, args, { stdio, env: { ...process.env, ...env } });
     running.add(child);
     let stdout = '';
     let stderr = '';

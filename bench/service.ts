@@ -33,6 +33,8 @@ export interface ServiceOptions {
   readonly database?: string;
   /** One by default, on a machine of any size. */
   readonly listeners?: number;
+  /** Besides those of the bench itself. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 const flags = [
@@ -72,8 +74,11 @@ export async function startIn(dataDir: string, options: ServiceOptions = {}): Pr
   const { database = 'dev', listeners = 1 } = options;
   const place = [`--data-dir=${dataDir}`, `--listeners=${listeners}`];
   const args = ['start', ...place, ...flags, ...(options.flags ?? [])];
-  const child = await start([script('../src/app/cli.js'), ...args], (text) =>
-    text.includes('Headgate is ready'),
+  const child = await start(
+    [script('../src/app/cli.js'), ...args],
+    (text) => text.includes('Headgate is ready'),
+    process.execPath,
+    options.env,
   );
   try {
     const ports = JSON.parse(await readFile(join(dataDir, 'ports.json'), 'utf8')) as Service['ports'];
