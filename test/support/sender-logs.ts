@@ -3,7 +3,8 @@
  * `reconcile`. It signs with the senders' own packages. Its clock may be ahead; it can refuse, hang, and let pages shift while they are read.
  *
  * GitHub: docs.github.com/en/rest/repos/webhooks (deliveries), /rest/using-the-rest-api/rate-limits-for-the-rest-api, /rest/using-the-rest-api/
- * using-pagination-in-the-rest-api. Stripe: docs.stripe.com/api/events/list, /api/pagination, /api/errors, /rate-limits. Read in November 2026.
+ * using-pagination-in-the-rest-api. Stripe: docs.stripe.com/api/events/list, /api/pagination, /api/errors, /rate-limits. Read in November 2026. Paths, statuses and fields of GitHub's are those of
+ * its OpenAPI document (@octokit/openapi 23.0.2, hook-delivery-item).
  */
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
