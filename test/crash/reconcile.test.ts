@@ -61,7 +61,8 @@ async function untilWhole(
     }
     // Time that passes: after a rest, and after a kill the table is held for two minutes.
     await client.query(
-      `UPDATE headgate.reconciling SET next_at = now() WHERE holder IS NULL AND next_at > now() + interval '2 seconds'`,
+      `UPDATE headgate.reconciling SET next_at = now() WHERE holder IS NULL AND next_at > now() + interval '2 seconds'
+        AND (problem IS NULL OR problem NOT LIKE '%rate%')`,
     );
     if (looks % 20 === 0)
       await client.query(
@@ -178,7 +179,7 @@ test('Stripe: 100,000 events of which a fifth never arrives', async (t) => {
 
 test('GitHub: deliveries of which a fifth never arrives, within the rate of the API', async (t) => {
   const { random, seed } = seededRandom();
-  const count = times(40, 3_000);
+  const count = times(40, 1_500);
   const stage = await stageOf(
     t,
     'github_events',
@@ -197,7 +198,7 @@ test('GitHub: deliveries of which a fifth never arrives, within the rate of the 
     },
   );
   // A rate that is used up soon, and given back soon.
-  logs.rate = { limit: times(20, 200), used: 0, resetS: Math.ceil(logs.nowMs / 1_000) + 15 };
+  logs.rate = { limit: times(20, 200), windowS: 15, used: 0, resetS: Math.ceil(logs.nowMs / 1_000) + 15 };
   logs.fault = () => (random() < 0.05 ? { status: 502 } : null);
   await stage.client.query(
     `ALTER TABLE github_events SET (reconcile = 'github:octo-org/hello.world/hooks/42', every = '1 minute', reconcile_secret = token)`,

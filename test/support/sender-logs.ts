@@ -55,7 +55,7 @@ export class SenderLogs {
   readonly stripe: StripeEvent[] = [];
   readonly calls: { readonly atMs: number; readonly what: string; readonly status: number }[] = [];
   /** Of GitHub's rate: what is left, of how many, until when (s). */
-  rate = { limit: 5_000, used: 0, resetS: Math.ceil(Date.now() / 1_000) + 3_600 };
+  rate = { limit: 5_000, windowS: 3_600, used: 0, resetS: Math.ceil(Date.now() / 1_000) + 3_600 };
   url = '';
   #lastId = 170_000_000_000_000_000;
 
@@ -155,7 +155,7 @@ export class SenderLogs {
     if (authorization !== `Bearer ${githubToken}`)
       return { status: 401, body: '{"message":"Bad credentials"}' };
     if (this.rate.resetS * 1_000 < this.nowMs)
-      this.rate = { limit: this.rate.limit, used: 0, resetS: Math.ceil(this.nowMs / 1_000) + 3_600 };
+      this.rate = { ...this.rate, used: 0, resetS: Math.ceil(this.nowMs / 1_000) + this.rate.windowS };
     this.rate.used += 1;
     const { limit, used, resetS } = this.rate;
     const rate = {
