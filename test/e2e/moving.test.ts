@@ -18,6 +18,7 @@ import { run } from '../support/run.ts';
 import { breath, sampleOf } from '../support/sample.ts';
 import { debianBin, embeddedBin, startServer } from '../support/server.ts';
 import { within } from '../support/within.ts';
+import { WsClient } from '../support/ws-client.ts';
 import { until } from '../support/until.ts';
 
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
@@ -82,6 +83,13 @@ const everyKind = `
     INCLUDE TIMESTAMP AS arrived
     WITH (connector = 'webhook', on_type_error = 'null') VALIDATE SECRET gh USING github;
   CREATE TABLE deliveries (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET gh USING github;
+  CREATE TABLE newest (id INT PRIMARY KEY, seen BIGINT) WITH (connector = 'webhook', version = 'seen', version_window = '30 days');
+  CREATE TABLE compared (data JSONB) WITH (connector = 'webhook', dedupe = '$.id', reconcile = 'stripe', every = '1 hour', reconcile_secret = gh);
+  INSERT INTO headgate.reconciling (relation, log, mark, since, looked_at, read_to)
+    VALUES ('compared'::regclass, 'stripe', 1, '2026-01-01 00:00:00Z', '2026-01-01 02:00:00Z', '2026-01-01 01:30:00Z');
+  INSERT INTO headgate.announced (relation, delivery, id, log_id, announced_at, next_at)
+    VALUES ('compared'::regclass, gen_random_uuid(), 'evt_1', 'evt_1', '2026-01-01 00:30:00Z', 'infinity');
+  INSERT INTO headgate.past_window VALUES ('compared'::regclass, '2026-01-01 00:00:00Z', '2026-01-01 01:00:00Z', 7, 2);
   INSERT INTO shop."Odd name" (colour, home, price, raw, spans, note) VALUES
     ('light "green"', ROW('Main \\ St', 7, 'blue'), 12.50, '\\x00ff', '1 day 02:03:04.5', 'first'),
     ('red', NULL, 3, NULL, NULL, E'tab\\t\\\\N');
@@ -112,6 +120,10 @@ const facts = [
   `SELECT relation::text, payload, options, expression FROM headgate.webhook_table ORDER BY 1`,
   `SELECT t.name, t.hash, t.origins, t.rate, k.relation::text FROM headgate.token t JOIN headgate.token_table k ON k.token_id = t.id ORDER BY 1`,
   'SELECT id, table_name, status, code, reason, body FROM headgate.rejected_requests ORDER BY id',
+  'SELECT * FROM newest ORDER BY id',
+  'SELECT relation::text, key, version, deleted_at FROM headgate.tombstone ORDER BY 1, 2',
+  `SELECT table_name, log, window_from, announced, came, fetched, missing, missing_ids, state, read_to, looked_at FROM headgate.gaps ORDER BY 1, 3`,
+  `SELECT r.relation::text, s.name FROM headgate.webhook_reconcile r JOIN headgate.secret s ON s.id = r.secret_id`,
 ];
 
 const typed = (client: Client, sql: string) => client.query({ text: sql, rowMode: 'array' });
@@ -123,9 +135,18 @@ suite('headgate move', () => {
     async (t) => {
       const there = await elsewhere(t);
       const dataDir = await temporaryFolder(t);
-      const old = await startHeadgate(t, { dataDir });
+      // Nobody is asked for a log.
+      const alone = { HEADGATE_RECONCILE_APIS: 'none' };
+      const old = await startHeadgate(t, { dataDir, env: alone });
       const client = await old.client(t);
       await client.query(everyKind);
+      const socket = await WsClient.open(`ws://127.0.0.1:${old.ports.listen.port}/ingest/dev/public/newest`);
+      socket.send(1, [
+        { op: 'upsert', data: { id: 1, seen: 5 } },
+        { op: 'delete', data: { id: 2, seen: 9 } },
+      ]);
+      await socket.acked(1);
+      void socket.kill();
       const tokenOf = async (words: string) =>
         (await client.query<{ Token: string }>(`CREATE TOKEN ${words}`)).rows[0]?.Token ?? '';
       const token = await tokenOf(
@@ -157,8 +178,14 @@ suite('headgate move', () => {
           503,
         ),
       );
-      const env = { HEADGATE_DATABASE_URL: there.url, HEADGATE_MASTER_KEY: await keyOf(dataDir) };
+      const env = { ...alone, HEADGATE_DATABASE_URL: there.url, HEADGATE_MASTER_KEY: await keyOf(dataDir) };
       const taker = await startHeadgate(t, { env });
+      for (const [body, answer] of [
+        ['{"id":1,"seen":4}', '{"rows":0,"stale":1}'],
+        ['{"id":2,"seen":8}', '{"rows":0,"stale":1}'],
+        ['{"id":2,"seen":10}', '{"rows":1}'],
+      ] as const)
+        assert.equal((await taker.post('dev/public/newest', body)).text, answer, body);
       const post = async (signature: string) => {
         const body = '{"colour":"blue","note":"new","price":2}';
         const { status, text } = await taker.post('dev/shop/Odd%20name', body, { signature });
