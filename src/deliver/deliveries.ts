@@ -56,6 +56,8 @@ export class Delivering {
   /** The connection runs one statement at a time. */
   readonly #turn = new Semaphore(1);
   #failures = 0;
+  /** Rests since the last success; each is twice as long as the one before. */
+  #rests = 0;
   #restUntilMs = 0;
 
   /** `from`: the table as SQL names it, if not as the plan does. Throws PlainError. */
@@ -147,6 +149,7 @@ export class Delivering {
     if (why === null) {
       if (this.#failures >= limits.deliverFailuresMax) this.#options.down?.(null);
       this.#failures = 0;
+      this.#rests = 0;
       await run(this.#lease.done, mine);
       return tell('delivered', null);
     }
@@ -186,12 +189,16 @@ export class Delivering {
     }
   }
 
+  /** Deliveries that were on their way when a rest began do not make it longer. */
   #restAfter(retryAfterS: number): void {
-    const beyond = this.#failures - limits.deliverFailuresMax;
-    const { deliverRestMinMs, deliverRestMs } = limits;
-    const openMs = beyond < 0 ? 0 : Math.min(deliverRestMs, deliverRestMinMs * 2 ** Math.min(beyond, 20));
-    const restMs = Math.max(openMs, Math.min(deliverRestMs, retryAfterS * 1_000));
-    if (restMs > 0) this.#restUntilMs = Math.max(this.#restUntilMs, Date.now() + restMs);
+    const { deliverRestMinMs, deliverRestMs, deliverFailuresMax } = limits;
+    const nowMs = Date.now();
+    let restMs = Math.min(deliverRestMs, retryAfterS * 1_000);
+    if (this.#failures >= deliverFailuresMax && nowMs >= this.#restUntilMs) {
+      restMs = Math.max(restMs, Math.min(deliverRestMs, deliverRestMinMs * 2 ** Math.min(this.#rests, 20)));
+      this.#rests += 1;
+    }
+    if (restMs > 0) this.#restUntilMs = Math.max(this.#restUntilMs, nowMs + restMs);
   }
 }
 

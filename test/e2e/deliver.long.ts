@@ -1,0 +1,185 @@
+/**
+ * Deliveries at length: 100,000 rows (HEADGATE_TEST_ROWS: another number), sent on by `headgate start`, with kills on both sides. A receiver that is slow, down,
+ * refuses, resets and lies has each row at least once, by the package of Standard Webhooks, and in order by key; a second Headgate has each exactly once.
+ */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { Server, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { Webhook } from 'standardwebhooks';
+import { onEnd } from '../support/cleanup.ts';
+import { commandsOf } from '../support/docs.ts';
+import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
+import type { Headgate } from '../support/headgate.ts';
+import { within } from '../support/within.ts';
+
+const count = Number(process.env['HEADGATE_TEST_ROWS'] ?? 100_000);
+const kills = 5;
+const secret = `whsec_${Buffer.from('a secret of thirty-two bytes ...').toString('base64')}`;
+
+/** Answers the first attempt of a row; `true`: the row was taken. */
+const faults: readonly ((response: ServerResponse) => boolean)[] = [
+  (response) => (response.writeHead(500).end(), false),
+  (response) => (response.writeHead(429, { 'retry-after': '1' }).end(), false),
+  (response) => (response.destroy(), false),
+  (response) => (
+    response.writeHead(200, { 'content-length': '1000' }).write('x', () => response.destroy()),
+    true
+  ),
+  (response) => (setTimeout(() => response.end(), 2_000).unref(), true),
+  (response) => (response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end(), false),
+];
+
+interface Taken {
+  readonly n: number;
+  readonly key: number;
+}
+
+/** Every hundredth row meets a fault. */
+class Receiver {
+  readonly attempts = new Map<string, number>();
+  /** By webhook-id, in the order in which they were first taken. */
+  readonly taken = new Map<string, Taken>();
+  #server: Server | null = null;
+  #port = 0;
+  readonly #webhook = new Webhook(secret);
+
+  async listen(): Promise<string> {
+    this.#server = createServer((request, response) => {
+      const parts: Buffer[] = [];
+      request.on('data', (part: Buffer) => parts.push(part)).on('error', () => undefined);
+      response.on('error', () => undefined);
+      request.on('end', () => {
+        const headers = request.headers as Record<string, string>;
+        // Throws if the signature, or its time, is not right.
+        const row = this.#webhook.verify(Buffer.concat(parts).toString(), headers) as Taken;
+        const id = headers['webhook-id'] ?? '';
+        const attempt = (this.attempts.get(id) ?? 0) + 1;
+        this.attempts.set(id, attempt);
+        const fault = attempt === 1 && row.n % 100 === 0 ? faults[(row.n / 100) % faults.length] : undefined;
+        if (fault === undefined) response.end();
+        const isTaken = fault?.(response) ?? true;
+        if (isTaken && !this.taken.has(id)) this.taken.set(id, row);
+      });
+    }).listen(this.#port, '127.0.0.1');
+    await once(this.#server, 'listening');
+    this.#port = (this.#server.address() as AddressInfo).port;
+    return `127.0.0.1:${this.#port}`;
+  }
+
+  async close(): Promise<void> {
+    const server = this.#server;
+    if (server === null) return;
+    this.#server = null;
+    const closed = once(server, 'close');
+    server.close();
+    server.closeAllConnections();
+    await closed;
+  }
+}
+
+async function prepared(t: TestContext, to: string, host: string) {
+  const folder = await temporaryFolder(t);
+  await writeFile(join(folder, 'secret'), secret);
+  const plan = { table: 'orders', to, secretFile: 'secret', key: 'key', concurrency: 32, attempts: 1_000 };
+  await writeFile(join(folder, 'deliver.json'), JSON.stringify([plan]));
+  const env = { HEADGATE_DELIVER: join(folder, 'deliver.json'), HEADGATE_DELIVER_HOSTS: host };
+  const dataDir = join(folder, 'data');
+  const start = (args: readonly string[] = []): Promise<Headgate> => startHeadgate(t, { dataDir, env, args });
+  const headgate = await start();
+  const root = await headgate.client(t);
+  await root.query(await commandsOf('docs/workers.md', 'table'));
+  await root.query(`ALTER TABLE orders ADD COLUMN key INT; CREATE INDEX ON orders (key, id) WHERE done_at IS NULL;
+    INSERT INTO orders (data, key) SELECT jsonb_build_object('n', g, 'key', g % 1000, 'text', 'ä€😀 "' || g), g % 1000 FROM generate_series(1, ${count}) g`);
+  return { headgate, start };
+}
+
+/** What waits for its next attempt is due at once; a rest of Headgate is not. */
+const hurry = 'UPDATE orders SET run_after = now() WHERE done_at IS NULL AND run_after > now()';
+
+async function openRows(headgate: Headgate, t: TestContext): Promise<number> {
+  const client = await headgate.client(t);
+  try {
+    await client.query(hurry);
+    const { rows } = await client.query<{ n: number }>(
+      'SELECT count(*)::int AS n FROM orders WHERE done_at IS NULL',
+    );
+    return rows[0]?.n ?? 0;
+  } finally {
+    await client.end();
+  }
+}
+
+test(
+  'a receiver that fails in every way has each row, signed, in order by key',
+  { timeout: 3_600_000 },
+  async (t) => {
+    const receiver = new Receiver();
+    const host = await receiver.listen();
+    onEnd(t, 'receiver', () => receiver.close());
+    let { headgate, start } = await prepared(t, `http://${host}/hook`, host);
+    const began = performance.now();
+    for (let kill = 1; kill <= kills; kill++) {
+      await within(600_000, async () =>
+        assert.ok(receiver.taken.size >= (count * kill) / (kills + 1), `${receiver.taken.size}`),
+      );
+      // It goes away, so that all who call it fail, and comes back; Headgate is killed with its rows in hand.
+      await receiver.close();
+      await headgate.signal('SIGKILL');
+      headgate = await start();
+      await within(60_000, async () => assert.match(headgate.stderr, /"delivery\.down"/));
+      await receiver.listen();
+      await openRows(headgate, t);
+    }
+    await within(1_200_000, async () => assert.equal(await openRows(headgate, t), 0));
+    assert.equal(receiver.taken.size, count);
+    assert.deepEqual(new Set([...receiver.taken.values()].map(({ n }) => n)).size, count);
+    const last = new Map<number, number>();
+    for (const { key, n } of receiver.taken.values()) {
+      assert.ok((last.get(key) ?? 0) < n, `key ${key}: ${n} after ${last.get(key)}`);
+      last.set(key, n);
+    }
+    const sent = [...receiver.attempts.values()].reduce((sum, n) => sum + n, 0);
+    t.diagnostic(
+      `${count} rows, ${sent} requests, ${kills} kills, ${Math.round((performance.now() - began) / 1_000)} s`,
+    );
+  },
+);
+
+test(
+  'a second Headgate has each row exactly once, with kills on both sides',
+  { timeout: 3_600_000 },
+  async (t) => {
+    const secondDir = join(await temporaryFolder(t), 'second');
+    let second = await startHeadgate(t, { dataDir: secondDir });
+    const args = [`--listen-port=${second.ports.listen.port}`, `--sql-port=${second.ports.sql.port}`];
+    const receiver = (await commandsOf('docs/deliver.md', 'receiver')).replace('whsec_…', secret);
+    await (await second.client(t)).query(receiver);
+    const host = `127.0.0.1:${second.ports.listen.port}`;
+    let { headgate, start } = await prepared(t, `http://${host}/webhook/dev/public/copies`, host);
+    const began = performance.now();
+    for (let kill = 1; kill <= kills; kill++) {
+      await within(600_000, async () =>
+        assert.ok((await openRows(headgate, t)) <= count - (count * kill) / (kills + 1)),
+      );
+      await Promise.all([headgate.signal('SIGKILL'), second.signal('SIGKILL')]);
+      headgate = await start();
+      await within(60_000, async () => assert.match(headgate.stderr, /"delivery\.down"/));
+      second = await startHeadgate(t, { dataDir: secondDir, args });
+    }
+    await within(1_200_000, async () => assert.equal(await openRows(headgate, t), 0));
+    const digest = (table: string) => `SELECT count(*)::int AS n, count(DISTINCT data)::int AS different,
+    md5(string_agg(md5(data::text), '' ORDER BY md5(data::text) COLLATE "C")) AS all FROM ${table}`;
+    const { rows: there } = await (await second.client(t)).query(digest('copies'));
+    assert.deepEqual(there, (await (await headgate.client(t)).query(digest('orders'))).rows);
+    assert.deepEqual([there[0]?.['n'], there[0]?.['different']], [count, count]);
+    t.diagnostic(
+      `${count} rows, ${kills} kills on both sides, ${Math.round((performance.now() - began) / 1_000)} s`,
+    );
+  },
+);
