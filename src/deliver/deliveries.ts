@@ -214,10 +214,16 @@ export function problemOf(id: string, body: string | null, hasBody = body !== nu
     : 'its id is not up to 256 printable ASCII characters without a full stop';
 }
 
-/** No earlier row with the same key is open; the dead keep nobody waiting. $3: as of the claim. */
-const first = (table: string, key: string): string => `NOT EXISTS (
-    SELECT FROM ${table} e WHERE e.${quote(key)} IS NOT DISTINCT FROM o.${quote(key)} AND e.id < o.id AND e.done_at IS NULL
-      AND NOT (e.attempts >= $3 AND e.run_after <= now()))`;
+/**
+ * No earlier row with the same key is open; the dead keep nobody waiting. $3: as of the claim. IS NOT DISTINCT FROM would use no index: rows without a key
+ * are one group, looked for apart.
+ */
+function first(table: string, key: string): string {
+  const noneBefore = (same: string): string => `NOT EXISTS (SELECT FROM ${table} e
+      WHERE ${same} AND e.id < o.id AND e.done_at IS NULL AND NOT (e.attempts >= $3 AND e.run_after <= now()))`;
+  const [own, others] = [`o.${quote(key)}`, `e.${quote(key)}`];
+  return `CASE WHEN ${own} IS NULL THEN ${noneBefore(`${others} IS NULL`)} ELSE ${noneBefore(`${others} = ${own}`)} END`;
+}
 
 /** Seconds, or a date: https://www.rfc-editor.org/rfc/rfc9110#field.retry-after */
 export function retryAfterOf({ headers }: Pick<OutgoingResponse, 'headers'>, nowMs = Date.now()): number {
