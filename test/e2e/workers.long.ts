@@ -13,6 +13,7 @@ import { fileURLToPath } from 'node:url';
 import { commandsOf } from '../support/docs.ts';
 import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
+import { until } from '../support/until.ts';
 
 const child = fileURLToPath(new URL('../support/worker-child.js', import.meta.url));
 const turns = 3;
@@ -55,6 +56,9 @@ test('senders wait no longer beside workers than without', { timeout: 1_800_000 
       const workers = Array.from({ length: 4 }, () =>
         spawn(process.execPath, [child, headgate.gatewayUrl, file], { stdio: 'ignore' }),
       );
+      // Once they work: four programs that start take the processors from everybody.
+      await headgate.post('dev/public/orders', '{"total":1}');
+      await until(async () => (await root.query('SELECT FROM orders WHERE done_at IS NULL')).rowCount === 0);
       beside.push(...(await sent(headgate)));
       for (const worker of workers) {
         worker.kill('SIGKILL');
