@@ -91,7 +91,7 @@ try {
   }
   await picture('endpoint');
   await open('');
-  await page.locator('.latest tr', { hasText: 'Signed with another secret' }).first().waitFor();
+  await page.locator('.latest tr', { hasText: 'Another secret, or changed' }).first().waitFor();
   await page
     .getByText(/[1-9]\d* with 401/)
     .first()

@@ -92,6 +92,31 @@ suite('a refusal in a sentence', () => {
     assert.equal(briefOf(it), 'Column total does not fit');
   });
 
+  test('a body that is not JSON is said to be none, with the place, and promises nothing of a retry', () => {
+    const reason = 'failed to decode webhook JSON payload: unexpected character at byte 1';
+    const it = { ...plain, code: 'payload_undecodable', status: 422, reason };
+    assert.equal(explain(it).title, 'The body is not JSON: unexpected character at byte 1.');
+    assert.equal(
+      explain({ ...it, reason: `line 7: ${reason}` }).title,
+      'Line 7 of the body is not JSON: unexpected character at byte 1.',
+    );
+    assert.equal(
+      explain({ ...it, code: 'body_not_json' }).title,
+      'The body is not JSON: unexpected character at byte 1.',
+    );
+    assert.match(
+      explain(it)
+        .todo.map(({ why }) => why)
+        .join(' '),
+      /A retry cannot help/,
+    );
+    assert.doesNotMatch(JSON.stringify(explain(it)), /passed the check|Change the column/);
+    assert.equal(briefOf(it), 'The body is not JSON');
+    const noObject = { ...it, reason: 'failed to decode webhook JSON payload: it is not a JSON object' };
+    assert.match(explain(noObject).title, /JSON, but not an object/);
+    assert.equal(briefOf(noObject), 'The body is no JSON object');
+  });
+
   test('the explanation of a refusal words ages for people', () => {
     assert.deepEqual([5, 119, 120, 300, 423, 7_200, 90_000, 400_000].map(spanText), [
       '5 s',

@@ -4,7 +4,7 @@
  * page shows beside it. Pure.
  */
 import type { Cause } from '../types/cause.ts';
-import { ageText, columnOf, cut, spanText } from './outcome-summary.ts';
+import { ageText, columnOf, cut, isNoObject, notJsonOf, spanText } from './outcome-summary.ts';
 import type { ToExplain } from './outcome-summary.ts';
 import { sizeText } from './visible-text.ts';
 
@@ -272,8 +272,33 @@ const large = ({ bytes }: ToExplain): Entry => ({
   ],
 });
 
-const misfit = ({ reason }: ToExplain): Entry => {
-  const column = columnOf(reason);
+/** `place`: of a body of several documents, e.g. `line 7`. */
+const notJson = ({ reason }: ToExplain): Entry => {
+  const [, place] = /^((?:line|item) \d+): /.exec(reason ?? '') ?? [];
+  const what = notJsonOf(reason);
+  return {
+    title: `${place === undefined ? 'The body' : `${place[0]?.toUpperCase()}${place.slice(1)} of the body`} is not JSON${what === null ? ' that can be stored' : `: ${what}`}.`,
+    todo: [
+      {
+        what: 'Look at the body: is it cut off, a form, or text?',
+        why: 'Forms and texts need a table of that format. Zero bytes and half surrogates cannot be stored unless the table replaces them.',
+      },
+      { what: 'Let the sender send JSON.', why: 'A retry cannot help: the body stays what it is.' },
+    ],
+  };
+};
+
+const misfit = (it: ToExplain): Entry => {
+  if (notJsonOf(it.reason) !== null) return notJson(it);
+  if (isNoObject(it.reason))
+    return {
+      title: 'The body is JSON, but not an object, so it has no values for the columns.',
+      todo: fixSender(
+        'Let the sender send an object, or let the table keep the whole document.',
+        'A retry cannot help before that.',
+      ),
+    };
+  const column = columnOf(it.reason);
   return {
     title:
       column === null
@@ -285,7 +310,7 @@ const misfit = ({ reason }: ToExplain): Entry => {
         why: 'The words of PostgreSQL say which value it was.',
         offer: 'endpoint',
       },
-      { what: 'Then retry it here.', why: 'It has passed the check and was kept: nothing is lost.' },
+      { what: 'Then retry it here.', why: 'It was kept, so nothing is lost.' },
     ],
   };
 };
@@ -304,7 +329,7 @@ const refusedRow = ({ reason, door }: ToExplain): Entry => {
         why: 'Change it if the row is right.',
         offer: 'endpoint',
       },
-      { what: 'Then retry it here.', why: 'It has passed the check and was kept: nothing is lost.' },
+      { what: 'Then retry it here.', why: 'It was kept, so nothing is lost.' },
     ],
   };
 };
@@ -313,13 +338,7 @@ const entries: Readonly<Record<string, Entry | ((it: ToExplain) => Entry)>> = {
   body_too_large: large,
   payload_undecodable: misfit,
   row_refused: refusedRow,
-  body_not_json: {
-    title: 'The body is no JSON that can be stored.',
-    todo: fixSender(
-      'Look at the body: is it cut off, a form, or text?',
-      'Forms and texts need a table of that format. Zero bytes and half surrogates cannot be stored unless the table replaces them.',
-    ),
-  },
+  body_not_json: notJson,
   body_not_form: {
     title: 'The table takes forms, and the body is not a form.',
     todo: fixSender(

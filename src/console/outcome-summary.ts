@@ -43,6 +43,15 @@ export const cut = (text: string, max: number): string =>
 export const columnOf = (reason: string | null): string | null =>
   /column "([^"]{1,80})"/.exec(reason ?? '')?.[1] ?? null;
 
+/** Where and why a body is not JSON, e.g. `unexpected character at byte 0`; null: it is, or that is not the reason. */
+export const notJsonOf = (reason: string | null): string | null =>
+  /(?:it is not valid UTF-8|it is empty|(?:it ends in the middle|unexpected character|control character in a string|invalid escape in a string) at byte \d+)$/.exec(
+    reason ?? '',
+  )?.[0] ?? null;
+
+export const isNoObject = (reason: string | null): boolean =>
+  (reason ?? '').endsWith('it is not a JSON object');
+
 /** For a line of a list. */
 export function briefOf(it: ToExplain): string {
   const { code, cause, rows, path } = it;
@@ -80,7 +89,7 @@ function briefCause({ kind, ageS, limitS, header }: Cause): string {
     case 'prefix':
       return 'Signature of another form';
     case 'signature':
-      return 'Signed with another secret';
+      return 'Another secret, or changed';
     case 'key':
       return 'Another key';
     case 'token':
@@ -100,6 +109,8 @@ function briefCode({ code, status, reason, bytes }: ToExplain): string {
   const column = columnOf(reason);
   if (code === 'body_too_large')
     return bytes === null ? 'The body is too large' : `Body of ${sizeText(bytes)}: too large`;
+  if (code === 'payload_undecodable' && notJsonOf(reason) !== null) return 'The body is not JSON';
+  if (code === 'payload_undecodable' && isNoObject(reason)) return 'The body is no JSON object';
   if (code === 'payload_undecodable')
     return column === null ? 'A value does not fit' : cut(`Column ${column} does not fit`, 28);
   if (code === 'row_refused')

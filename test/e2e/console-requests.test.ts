@@ -4,10 +4,11 @@ import { createHmac } from 'node:crypto';
 import { suite, test } from 'node:test';
 import type { Client } from 'pg';
 import type { Page } from 'playwright-core';
-import { openConsole } from '../support/console.ts';
+import { cli, openConsole } from '../support/console.ts';
 import { serious } from '../support/console-walk.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
+import { run } from '../support/run.ts';
 import { requireBrowser } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
@@ -82,6 +83,9 @@ suite('the list of all requests', () => {
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);
     await filled(headgate, client);
+    // What it asks is no request of anybody.
+    const doctor = await run(process.execPath, [cli, 'doctor', `--data-dir=${headgate.dataDir}`]);
+    assert.match(doctor.stdout, /^ok +webhooks .*answers as Headgate$/m, doctor.stderr);
     const { page, complaints } = await openConsole(t, headgate, chromium);
     await page.setViewportSize({ width: 1440, height: 900 });
     const open = (place: string) => page.goto(`${headgate.adminUrl}/console/#/${place}`);
@@ -94,7 +98,7 @@ suite('the list of all requests', () => {
       texts.find((text) => pattern.test(text)) ?? assert.fail(`${pattern}: ${texts.join('\n')}`);
     row(/200[^]*payments[^]*invoice\.paid[^]*1 row/);
     row(/401[^]*payments[^]*invoice\.paid[^]*Timestamp 7 minutes old/);
-    row(/401[^]*payments[^]*charge\.succeeded[^]*Signed with another secret/);
+    row(/401[^]*payments[^]*charge\.succeeded[^]*Another secret, or changed/);
     row(/401[^]*No stripe-signature/);
     row(/422[^]*refunds[^]*Column total does not fit/);
     row(/404[^]*none[^]*No endpoint at …[^]*paymets/);

@@ -79,9 +79,9 @@ export async function makesAnEndpoint({ headgate, page, open, database }: Tried)
 export async function explainsAndRetries({ headgate, page, open, database }: Tried): Promise<void> {
   await open('endpoint/public/github_events/live');
   await send('forged key', `${headgate.webhookUrl}/${database}/public/github_events`);
-  await page.getByRole('cell', { name: 'Signed with another secret' }).first().waitFor();
+  await page.getByRole('cell', { name: 'Another secret, or changed' }).first().waitFor();
   await page.getByRole('tab', { name: 'Reasons' }).click();
-  await page.getByRole('link', { name: 'Signed with another secret' }).click();
+  await page.getByRole('link', { name: 'Another secret, or changed' }).click();
   await page.getByText('VALIDATE did not accept it').waitFor();
   await page.getByLabel('x-hub-signature-256').fill(`sha256=${'0'.repeat(64)}`);
   await page.getByRole('button', { name: 'Explain', exact: true }).click();
