@@ -17,6 +17,7 @@ import { diskSpace, flushTime } from '../host/disk-space.ts';
 import { doorsOf, takenPorts } from '../host/ports.ts';
 import { certificateDays } from './certificate.ts';
 import { jsonLine, painted, plain } from '../kit/terminal.ts';
+import { doctorPath } from '../observe/doctor-path.ts';
 import type { CommandIo, Style } from '../kit/terminal.ts';
 import { within } from './session.ts';
 import type { CommandSession } from './session.ts';
@@ -205,7 +206,7 @@ WHERE headgate.sees_table(w.relation) ORDER BY 1`);
 /** Sends a request to a table that does not exist, so nothing is stored, and expects the answer that says so. */
 async function doorFinding(check: string, base: string): Promise<Finding> {
   try {
-    const response = await fetch(`${base}/webhook/headgate/doctor/asks`, {
+    const response = await fetch(`${base}${doctorPath}`, {
       method: 'POST',
       body: '{}',
       redirect: 'manual',

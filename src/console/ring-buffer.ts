@@ -5,6 +5,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { limits } from '../config/limits.ts';
+import { doctorPath } from '../observe/doctor-path.ts';
 import type { Recall, TailBatch, TailLine, TailSource } from '../observe/tail.ts';
 import type { Observation, Observe } from '../observe/observations.ts';
 import { isWorthKeeping } from '../reject/redact.ts';
@@ -53,6 +54,7 @@ export class Ring implements TailSource {
 
   readonly observe: Observe = (observation) => {
     if (observation.kind !== 'request.answered' && observation.kind !== 'batch.answered') return;
+    if (observation.table === null && 'path' in observation && observation.path === doctorPath) return;
     const place = this.#count % limits.tailRingMax;
     const before = this.#outcomes[place];
     if (before !== undefined && 'held' in before && before.held !== undefined) this.#forget(before.held);
