@@ -243,6 +243,10 @@ suite('the pages of the console', () => {
         await holds(page, `document.querySelector('.skeleton') === null`);
         const wide = await page.evaluate<number>('document.documentElement.scrollWidth - innerWidth');
         assert(wide <= 0, `${place} is ${wide} px wider than a phone`);
+        const cut = await page.evaluate<string[]>(
+          `[...document.querySelectorAll('.lines .line .to, [role=tablist]')].filter((it) => it.scrollWidth > it.clientWidth).map((it) => it.textContent)`,
+        );
+        assert.deepEqual(cut, [], place);
       }
       await page.getByRole('button', { name: 'More' }).click();
       await page.getByRole('link', { name: 'Health' }).click();
