@@ -26,19 +26,36 @@ export const endpointsPage = 50;
 const secretsOf = (oid: string): string =>
   `(SELECT string_agg(x.name, ', ' ORDER BY b.position) FROM headgate.webhook_table_secret b JOIN headgate.secret x ON x.id = b.secret_id WHERE b.relation::oid = ${oid})`;
 
+/** Of tables that are compared with their sender's log, for their owner: why it is not read, and what is missing of the last 7 days. */
+const gaps = `gaps AS MATERIALIZED (
+  SELECT g.schema_name, g.table_name, max(g.problem) AS problem,
+    sum(g.missing) FILTER (WHERE g.state IN ('missing'::text, 'lost'::text) AND g.window_to > now() - interval '7 days') AS missing
+  FROM headgate.gaps g GROUP BY 1, 2
+)`;
+
+/** The same of one table; no row: it is not compared. */
+export const readGap = ({ schema, table }: TableRef): string => `WITH ${gaps}
+SELECT g.problem, g.missing FROM gaps g WHERE g.schema_name = ${literal(schema)} AND g.table_name = ${literal(table)}`;
+
+/** What it is about, in psql. */
+export const showGaps = ({ schema, table }: TableRef): string => `SELECT * FROM headgate.gaps
+WHERE schema_name = ${literal(schema)} AND table_name = ${literal(table)}
+ORDER BY window_from DESC`;
+
 /**
- * Every webhook table of the role with its requests of the last hour and its rank: 0 nothing gets in, 1 most signatures fail or a tenth does
- * not fit, 2 open to anyone, 3 some are refused, 4 all are stored, 5 none came.
+ * Every webhook table of the role with its requests of the last hour and its rank: 0 nothing gets in, 1 most signatures fail, a tenth does
+ * not fit, or deliveries of its sender's log are missing or cannot be known, 2 open to anyone, 3 some are refused, 4 all are stored, 5 none came.
  */
-const ranked = (text: string): string => `hour AS MATERIALIZED (
+const ranked = (text: string): string => `${gaps}, hour AS MATERIALIZED (
   SELECT t.schema_name, t.table_name, sum(t.stored) AS stored, sum(t.unauthorized) AS unauthorized,
     sum(t.refused) AS refused, sum(t.unavailable) AS unavailable
   FROM headgate.traffic t WHERE t.minute > now() - interval '1 hour' GROUP BY 1, 2
 ), listed AS MATERIALIZED (
-  SELECT c.oid, n.nspname, c.relname, w.expression, w.created_at, h.stored, h.unauthorized, h.refused, h.unavailable,
+  SELECT c.oid, n.nspname, c.relname, w.expression, w.created_at, h.stored, h.unauthorized, h.refused, h.unavailable, g.problem, g.missing,
     CASE WHEN h.stored = 0 AND h.unauthorized + h.refused + h.unavailable > 0 THEN 0
       WHEN h.unauthorized * 2 > h.stored + h.unauthorized + h.refused + h.unavailable
-        OR h.refused * 10 > h.stored + h.unauthorized + h.refused + h.unavailable THEN 1
+        OR h.refused * 10 > h.stored + h.unauthorized + h.refused + h.unavailable
+        OR g.problem IS NOT NULL OR g.missing > 0 THEN 1
       WHEN w.expression IS NULL THEN 2
       WHEN h.unauthorized + h.refused + h.unavailable > 0 THEN 3
       WHEN h.stored > 0 THEN 4 ELSE 5 END AS rank
@@ -46,6 +63,7 @@ const ranked = (text: string): string => `hour AS MATERIALIZED (
   JOIN pg_class c ON c.oid = w.relation::oid
   JOIN pg_namespace n ON n.oid = c.relnamespace
   LEFT JOIN hour h ON h.schema_name = n.nspname::text AND h.table_name = c.relname::text
+  LEFT JOIN gaps g ON g.schema_name = n.nspname::text AND g.table_name = c.relname::text
   WHERE headgate.sees_table(w.relation)${
     text === ''
       ? ''
@@ -86,7 +104,7 @@ shown AS MATERIALIZED (
 )
 SELECT s.nspname, s.relname, s.expression, ${secretsOf('s.oid')} AS secrets,
   (SELECT pg_catalog.json_agg(b.alias ORDER BY b.position) FROM headgate.webhook_table_secret b WHERE b.relation::oid = s.oid) AS aliases,
-  s.rank, s.stored, s.unauthorized, s.refused, s.unavailable, e.last_at, e.p99_ms,
+  s.rank, s.stored, s.unauthorized, s.refused, s.unavailable, s.problem, s.missing, e.last_at, e.p99_ms,
   greatest(c.reltuples::bigint, pg_stat_get_live_tuples(s.oid)) AS rows_estimate, ${tableBytes('s.oid')} AS bytes
 FROM shown s
 JOIN pg_class c ON c.oid = s.oid
@@ -158,14 +176,15 @@ ORDER BY 1`;
 
 /** Tables that need somebody: those of ranks 0 and 1, the worst first. */
 export const listNeeds = `WITH ${ranked('')}
-SELECT l.nspname, l.relname, l.rank, l.stored, l.unauthorized, l.refused, l.unavailable, ${secretsOf('l.oid')} AS secrets
+SELECT l.nspname, l.relname, l.rank, l.stored, l.unauthorized, l.refused, l.unavailable, l.problem, l.missing,
+  ${secretsOf('l.oid')} AS secrets, headgate.owns_table(l.oid) AS owned
 FROM listed l WHERE l.rank < 2
 ORDER BY l.rank, coalesce(l.unauthorized + l.refused + l.unavailable, 0) DESC, l.nspname, l.relname
 LIMIT 5`;
 
 /** What one endpoint is; no row: it is not one of the role's. */
 export const readFacts = ({ schema, table }: TableRef): string => `WITH ${locked}
-SELECT w.options::text AS options, w.expression,
+SELECT w.options::text AS options, w.expression, headgate.owns_table(w.relation) AS owned,
   (SELECT pg_catalog.json_agg(b.alias ORDER BY b.position) FROM headgate.webhook_table_secret b WHERE b.relation::oid = c.oid) AS aliases,
   greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid)) AS rows_estimate, ${tableBytes('c.oid')} AS bytes
 FROM headgate.webhook_table w

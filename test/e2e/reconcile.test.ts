@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { Client } from 'pg';
+import { listNeeds } from '../../src/console/endpoint-list.ts';
 import { commandsOf } from '../support/docs.ts';
 import { sharedHeadgate, startHeadgate } from '../support/headgate.ts';
 import { githubToken, SenderLogs, stripeToken } from '../support/sender-logs.ts';
@@ -257,6 +258,10 @@ suite('the statements of the option reconcile', () => {
       );
     await until(async () => (await seen(alice)).length === 1);
     assert.deepEqual([await seen(alice), await seen(mallory)], [['a'], ['m']]);
+    // It is one of the tables that need their owner in the console, whatever its requests are.
+    const [need] = (await mallory.query<Record<string, unknown>>(listNeeds)).rows;
+    assert.deepEqual([need?.['relname'], need?.['rank']], ['m', 1]);
+    assert.match(String(need?.['problem']), /names no log/);
     // Another owner does not get the token with the table.
     await client.query('ALTER TABLE a OWNER TO rec_mallory; UPDATE headgate.reconciling SET next_at = now()');
     await until(

@@ -3,7 +3,7 @@
  * refused. From SHOW ENDPOINTS and the counts of the last hour (`headgate.traffic`).
  */
 import type { JSX } from 'preact';
-import { listTraffic } from '../endpoint-list.ts';
+import { listTraffic, readGap, showGaps } from '../endpoint-list.ts';
 import { showEndpoints } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
 import { useRows } from './load.ts';
@@ -21,8 +21,31 @@ export interface EndpointStatus {
   readonly sentence: string | null;
 }
 
-/** `known`: from SHOW ENDPOINTS; `hour`: from listTraffic; undefined: no requests. */
+/** `known`: from SHOW ENDPOINTS; `hour`: requests of the last hour and what its sender's log says (endpoint-list.ts); undefined: neither. */
 export function stateOf(known: ResultRow | undefined, hour: ResultRow | undefined): EndpointStatus {
+  const state = requestsOf(known, hour);
+  return state.kind === 'bad' ? state : (gapOf(hour) ?? state);
+}
+
+export const gapWords = ['log not read', 'deliveries missing'] as const;
+
+/** What the comparison with its sender's log says; null: nothing is wrong, or it is not compared. */
+function gapOf(row: ResultRow | undefined): EndpointStatus | null {
+  const [problem, missing] = [row?.['problem'] ?? null, Number(row?.['missing'] ?? 0)];
+  if (problem !== null)
+    return {
+      ...said('bad', gapWords[0], 'log of its sender not read'),
+      sentence: `The log of its sender cannot be read, so what is missing is not known: ${problem}.`,
+    };
+  if (missing === 0) return null;
+  const were = missing === 1 ? 'delivery' : 'deliveries';
+  return {
+    ...said('bad', gapWords[1], `${digitsText(String(missing))} ${were} missing`),
+    sentence: `${digitsText(String(missing))} ${were} of the last 7 days that the log of its sender has ${missing === 1 ? 'is' : 'are'} missing here.`,
+  };
+}
+
+function requestsOf(known: ResultRow | undefined, hour: ResultRow | undefined): EndpointStatus {
   const check = known?.['Check'] ?? '';
   if (check.startsWith('unusable'))
     return { kind: 'bad', word: 'unusable', brief: 'unusable', sentence: check };
@@ -42,8 +65,8 @@ export function stateOf(known: ResultRow | undefined, hour: ResultRow | undefine
       : `${count === all ? `All ${digitsText(String(all))}` : part(count)} requests of the last hour were refused`;
   if (forged >= misfit && forged > 0 && forged * 2 > all)
     return {
-      ...said('bad', 'failing signatures', `${part(forged)}: another secret`),
-      sentence: `${were(stored === 0 ? all : forged)}, probably because of another secret.`,
+      ...said('bad', 'failing signatures', `${part(forged)}: signature fails`),
+      sentence: `${were(stored === 0 ? all : forged)}, probably because of another secret, or they were changed on the way.`,
     };
   if (stored === 0 && later > misfit)
     return {
@@ -58,8 +81,14 @@ export function stateOf(known: ResultRow | undefined, hour: ResultRow | undefine
   const failed = forged + misfit + later;
   return failed === 0
     ? said('good', 'all stored')
-    : said('warn', 'some refused', `${part(failed)} not stored`);
+    : said('warn', 'some refused', some(part, forged + misfit, later));
 }
+
+const some = (part: (count: number) => string, refused: number, later: number): string =>
+  [
+    ...(refused === 0 ? [] : [`${part(refused)} refused`]),
+    ...(later === 0 ? [] : [`${part(later)}: come again`]),
+  ].join(', ');
 
 const said = (kind: EndpointStatus['kind'], word: string, brief = word): EndpointStatus => ({
   kind,
@@ -88,12 +117,17 @@ interface Props {
 export function Trouble({ of, secrets }: Props): JSX.Element | null {
   const known = rowOf(useRows(showEndpoints, 15_000).value, of, 'shown');
   const hour = rowOf(useRows(listTraffic([of]), 15_000).value, of, 'sql');
-  const { kind, word, sentence } = stateOf(known, hour);
+  const gap = useRows(readGap(of), 15_000).value?.[0];
+  const { kind, word, sentence } = stateOf(known, { ...hour, ...gap });
   if (sentence === null) return null;
   return (
     <p class={`trouble ${kind === 'bad' ? 'verdict bad' : 'strip'}`} role="status">
       <Badge kind={kind}>{word}</Badge> <Text of={sentence} max={400} />{' '}
-      <a href={to(['endpoint', of.schema, of.table, 'refused'])}>Why?</a>{' '}
+      {gapWords.some((it) => it === word) ? (
+        <a href={to(['sql'], { sql: showGaps(of) })}>Show the hours</a>
+      ) : (
+        <a href={to(['endpoint', of.schema, of.table, 'refused'])}>Why?</a>
+      )}{' '}
       {word === 'failing signatures' && secrets[0] !== undefined ? (
         <a href={to(['secrets'], { q: secrets[0] })}>Set the secret</a>
       ) : null}

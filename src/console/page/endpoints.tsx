@@ -21,6 +21,7 @@ import { timeOf } from '../request-rows.ts';
 import { go, route, to } from './route.ts';
 import { call } from './server.ts';
 import { rowOf, stateOf } from './endpoint-problem.tsx';
+import type { EndpointStatus } from './endpoint-problem.tsx';
 
 /** Kept for those who used to find it here. */
 export { urlOf } from './address.tsx';
@@ -207,6 +208,13 @@ function Table({ rows, many }: { readonly rows: readonly ResultRow[]; readonly m
   );
 }
 
+/** Of a table without a check. */
+function openState(known: EndpointStatus): EndpointStatus {
+  const isWell = known.kind === 'good' || known.kind === 'plain';
+  const brief = isWell ? 'open to anyone' : `${known.brief}; open to anyone`;
+  return { ...known, kind: isWell ? 'warn' : known.kind, brief };
+}
+
 interface EndpointRowProps {
   readonly row: ResultRow;
   readonly sender: string | null;
@@ -220,8 +228,7 @@ function EndpointRow({ row, sender, shown, day }: EndpointRowProps): JSX.Element
   const url = urlOf(schema, table);
   const seen = lastSeen.value.get(keyOf(schema, table));
   const known = stateOf(shown, row);
-  const isOpen = row['expression'] === null && (known.kind === 'good' || known.kind === 'plain');
-  const state = isOpen ? { kind: 'warn', brief: 'open to anyone', sentence: null } : known;
+  const state = row['expression'] === null ? openState(known) : known;
   const last = Math.max(seen?.atMs ?? 0, timeOf(row['last_at'] ?? null) || 0);
   const refused = Number(day?.['day_refused'] ?? 0);
   const bars = barsOf(day?.['day'] ?? '');

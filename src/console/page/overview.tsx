@@ -3,7 +3,7 @@
  * requests were refused (`headgate.rejected_requests`). Without an endpoint: how to create one.
  */
 import type { JSX } from 'preact';
-import { countEndpoints, listNeeds } from '../endpoint-list.ts';
+import { countEndpoints, listNeeds, showGaps } from '../endpoint-list.ts';
 import type { Cause } from '../../types/cause.ts';
 import { briefOf } from '../outcome-summary.ts';
 import { digitsText } from '../visible-text.ts';
@@ -18,7 +18,7 @@ import { timeOf } from '../request-rows.ts';
 import { RangeMenu, rangeOf, sumsOf, Traffic, useTraffic } from './time-range.tsx';
 import { LatestRequests } from './request-live.tsx';
 import { route, to } from './route.ts';
-import { stateOf } from './endpoint-problem.tsx';
+import { gapWords, stateOf } from './endpoint-problem.tsx';
 
 export function Overview(): JSX.Element {
   const range = rangeOf(route.value.query, '24h');
@@ -57,7 +57,7 @@ export function Overview(): JSX.Element {
   );
 }
 
-/** Endpoints into which nothing gets, or of which most signatures fail. */
+/** Endpoints into which nothing gets, of which most signatures fail, or that lack what their sender's log has. */
 function Needs(): JSX.Element | null {
   const rows = useRows(listNeeds, 15_000).value ?? [];
   if (rows.length === 0) return null;
@@ -78,7 +78,7 @@ function Needs(): JSX.Element | null {
 
 function Need({ row }: { readonly row: ResultRow }): JSX.Element {
   const [schema, table] = [row['nspname'] ?? '', row['relname'] ?? ''];
-  const { sentence } = stateOf(undefined, row);
+  const { word, sentence } = stateOf(undefined, row);
   return (
     <li class="row-of wrap">
       <a data-row class="name" href={to(['endpoint', schema, table])}>
@@ -87,10 +87,16 @@ function Need({ row }: { readonly row: ResultRow }): JSX.Element {
         </b>
       </a>
       <span class="grow">{sentence}</span>
-      <a class="button" href={to(['requests'], { result: 'refused', schema, table })}>
-        Show them
-      </a>
-      {Number(row['unauthorized'] ?? 0) > Number(row['refused'] ?? 0) ? (
+      {gapWords.some((it) => it === word) ? (
+        <a class="button" href={to(['sql'], { sql: showGaps({ schema, table }) })}>
+          Show the hours
+        </a>
+      ) : (
+        <a class="button" href={to(['requests'], { result: 'refused', schema, table })}>
+          Show them
+        </a>
+      )}
+      {row['owned'] !== 'f' && Number(row['unauthorized'] ?? 0) > Number(row['refused'] ?? 0) ? (
         <a class="button" href={to(['secrets'], { q: row['secrets']?.split(', ')[0] ?? '' })}>
           Set the secret
         </a>
@@ -120,7 +126,7 @@ function Figures({
         value={text(stored)}
         note={all === 0 ? '' : `${((100 * stored) / all).toFixed(2)} % of all`}
       />
-      <Figure name="Kept on disk" value={text(spooled)} note="first; counted as stored" />
+      <Figure name="Kept on disk" value={text(spooled)} note="while the database was away; part of Stored" />
       <Figure name="Refused" value={text(unauthorized + refused)} note={`${text(unauthorized)} with 401`} />
       <Figure name="Told to come again" value={text(unavailable)} note="5xx" />
       <Figure name="Answered in" value={p99} note={`p99 · median ${p50}`} />
