@@ -17,9 +17,9 @@ export interface TableRef {
 /** For lists without pages. */
 export const listMax = { reasons: 50, growth: 100, secrets: 500 } as const;
 
-/** What refused requests of one code have in common: what was decisive, or the column whose value did not fit. */
+/** What refused requests of one code have in common: what was decisive, the column whose value did not fit, or that there are no columns. */
 export const reasonOf = (row: string): string =>
-  `coalesce(${row}.cause OPERATOR(pg_catalog.->>) 'kind'::text, pg_catalog.substring(${row}.reason, 'column "([^"]{1,80})"'::text), ''::text)`;
+  `coalesce(${row}.cause OPERATOR(pg_catalog.->>) 'kind'::text, pg_catalog.substring(${row}.reason, 'column "([^"]{1,80})"'::text), pg_catalog.substring(${row}.reason, 'it is not a JSON object$'::text), ''::text)`;
 
 export const listReasons = (ref: TableRef | null): string => `SELECT schema_name, table_name, status, code,
   count(*) AS requests, max(received_at) AS last_at, max(id) AS last_id,
@@ -32,6 +32,12 @@ LIMIT ${listMax.reasons}`;
 /** URL, sender, check, last request and counts of a day, for every table of the role. */
 export const showEndpoints = 'SHOW ENDPOINTS';
 
+/** A table that is gone is a superuser's. */
+const owned = (schema: string, table: string): string => `coalesce((
+    SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname::text = ${schema} AND c.relname::text = ${table}
+  ), true)`;
+
 export const readRefused = (
   id: string,
 ): string => `SELECT id, received_at, schema_name, table_name, door, status, code, reason, engine_error,
@@ -39,9 +45,17 @@ export const readRefused = (
   headers::text, cause::text AS cause, sender, event, pg_catalog.array_to_json(headers_left_out)::text AS headers_left_out, headers_masked::text,
   encode(body, 'base64') AS body_base64, body_bytes,
   retry_outcome, retry_reason, retried_at,
-  extract(epoch FROM received_at) AS at
+  extract(epoch FROM received_at) AS at, ${owned('schema_name', 'table_name')} AS owned
 FROM headgate.rejected_requests
 WHERE id = ${literal(id)}`;
+
+/** Whether the role owns a table; others of a webhook table may at most look. */
+export const readOwned = ({ schema, table }: TableRef): string =>
+  `SELECT ${owned(`${literal(schema)}::text`, `${literal(table)}::text`)} AS owned`;
+
+/** The refused request before this one. */
+export const readBefore = (id: string): string =>
+  `SELECT max(id) AS id FROM headgate.rejected_requests WHERE id < ${literal(id)}::bigint`;
 
 export const retryOne = (id: string, force: boolean): string =>
   `SELECT headgate.retry_rejected(${/^\d+$/.test(id) ? id : literal(id)}${force ? ', force => true' : ''})`;

@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { suite, test } from 'node:test';
-import { openConsole } from '../support/console.ts';
+import { openBrowser, openConsole, openPage } from '../support/console.ts';
+import { holds } from '../support/console-walk.ts';
 import { startHeadgate } from '../support/headgate.ts';
+import { MortalServer } from '../support/mortal-server.ts';
 import { requireBrowser } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
@@ -82,12 +84,83 @@ suite('a refused request in the console', () => {
       // No key does it either.
       for (const key of ['r', 'r', 'Enter']) await page.keyboard.press(key);
     }
+    // Of a body that is not JSON it is said where, and nothing of a check.
+    assert.equal((await headgate.post('dev/public/narrow', 'nonsense')).status, 422);
+    await page.goto(`${headgate.adminUrl}/console/#/`);
+    await page.getByRole('link', { name: 'The body is not JSON' }).click();
+    await page.locator('.lines .line', { hasText: 'The body is not JSON' }).click();
+    await page.getByRole('link', { name: 'Explain' }).click();
+    await page.getByText('The body is not JSON: unexpected character at byte 0.').waitFor();
+    await page.getByText('A retry cannot help: the body stays what it is.').waitFor();
+    assert.equal(await page.getByText('has passed the check').count(), 0);
+    assert.equal(await page.locator('.primary', { hasText: 'Retry' }).count(), 0);
     // What psql says after the click is said here, too.
     await page.goto(`${headgate.adminUrl}/console/#/refused/${ids[2]}`);
     await page.getByRole('button', { name: 'Retry', exact: true }).click();
     await page.getByText('waiting: column retry_outcome of headgate.rejected_requests tells').waitFor();
     const { rows } = await client.query('SELECT FROM narrow');
     assert.equal(rows.length, 0);
+    assert.deepEqual(complaints, []);
+  });
+
+  test('a role that may only look is offered nothing that its owner alone does, and is told so', async (t) => {
+    const chromium = requireBrowser(t);
+    if (chromium === null) return;
+    const server = await MortalServer.start(t);
+    const headgate = await startHeadgate(t, { env: { HEADGATE_DATABASE_URL: server.databaseUrl } });
+    const client = await headgate.client(t, 'postgres');
+    await client.query(`CREATE ROLE agent LOGIN; CREATE SECRET k WITH (backend = 'meta') AS 'the key';
+      CREATE TABLE orders (data JSONB) WITH (connector = 'webhook', readers = 'agent') VALIDATE SECRET k USING github;
+      CREATE TABLE hidden (data JSONB) WITH (connector = 'webhook'); GRANT SELECT ON orders TO agent`);
+    const forged = await headgate.post('postgres/public/orders', '{"a":1}', {
+      'x-hub-signature-256': `sha256=${'0'.repeat(64)}`,
+    });
+    assert.equal(forged.status, 401);
+    const kept = async () =>
+      (await client.query<{ id: string }>('SELECT id FROM headgate.rejected_requests')).rows;
+    await within(10_000, async () => assert.equal((await kept()).length, 1));
+    const [{ id } = { id: '' }] = await kept();
+    const { page, complaints } = await openPage(await openBrowser(t, chromium, 'attacker.example'));
+    const base = `${headgate.adminUrl}/console/#/postgres`;
+    await page.goto(`${headgate.adminUrl}/console/`);
+    await page.getByLabel('Role').fill('agent');
+    await page.getByRole('button', { name: 'Log in' }).click();
+    await page.locator('.latest tr', { hasText: 'Another secret, or changed' }).waitFor();
+    const offered = () =>
+      page
+        .locator('main')
+        .getByText(
+          /^(Delete it|Store it unchecked|Set the secret|Change it, and send it again|Send a test|Change it|Change|Retry|Drop the table|Show them)$/,
+        )
+        .allTextContents();
+    await page.goto(`${base}/requests/r${id}`);
+    await page.getByText('You may look at it; only the owner of its table deletes and retries.').waitFor();
+    await page.getByText('What to do').waitFor();
+    assert.deepEqual(await offered(), []);
+    await page.goto(`${base}/endpoint/public/orders/definition`);
+    await page.getByText('You may look at it; only its owner changes it.').waitFor();
+    await page.getByText('CREATE TABLE').first().waitFor();
+    assert.deepEqual(await offered(), []);
+    for (const name of ['hidden', 'nowhere']) {
+      await page.goto(`${base}/endpoint/public/${name}`);
+      await page.getByText('There is no such table, or it is not yours to look at.').waitFor();
+    }
+    // Several at a time: the same answer of PostgreSQL, in words.
+    await page.goto(`${base}/requests?result=refused`);
+    await page.getByRole('checkbox', { name: /^Select the request/ }).check();
+    await page.getByRole('button', { name: 'Delete…' }).click();
+    await page.getByRole('button', { name: 'Delete 1?' }).click();
+    await page.getByText('1 × not deleted: only the owner of its table deletes it').waitFor();
+    assert.deepEqual(await kept(), [{ id }]);
+    // Its owner is offered all of it, and the request goes.
+    await page.getByRole('button', { name: 'Log out' }).click();
+    await page.getByLabel('Role').fill('root');
+    await page.getByRole('button', { name: 'Log in' }).click();
+    await page.goto(`${base}/requests/r${id}`);
+    await page.getByRole('button', { name: 'Delete it' }).click();
+    await page.getByRole('button', { name: 'Delete it for good?' }).click();
+    await within(10_000, async () => assert.deepEqual(await kept(), []));
+    await holds(page, `location.hash === '#/postgres/requests'`);
     assert.deepEqual(complaints, []);
   });
 });

@@ -118,7 +118,7 @@ export function BulkBar({ list, filter, senderName, started, changed }: Props): 
       {asking === 'delete' ? (
         <Delete
           {...asked}
-          act={(sql) => void act(() => forgotten(sql))}
+          act={(sql) => void act(() => forgotten(sql, all ? chosen.matching : kept.length))}
           count={all ? chosen.matching : kept.length}
         />
       ) : asking === 'replay' ? (
@@ -301,9 +301,14 @@ async function retried(some: readonly ListedRequest[], force: boolean): Promise<
   return countOf((tables.at(-1)?.rows ?? []).map(([, words]) => words ?? ''));
 }
 
-async function forgotten(sql: string): Promise<Counted> {
+async function forgotten(sql: string, asked: number): Promise<Counted> {
   const { tables } = await run(sql, true);
-  return [['deleted', Number(tables.at(-1)?.rows[0]?.[0] ?? 0)]];
+  const deleted = Number(tables.at(-1)?.rows[0]?.[0] ?? 0);
+  if (deleted >= asked) return [['deleted', deleted]];
+  return [
+    ['deleted', deleted],
+    ['not deleted: only the owner of its table deletes it, or it was deleted before', asked - deleted],
+  ];
 }
 
 /** One after the other, each with what it held; says how each was answered. */

@@ -13,15 +13,18 @@ import { call } from './server.ts';
 
 export interface FactsOf {
   readonly row: ResultRow;
+  /** By the role; otherwise it may only look. */
+  readonly owned: boolean;
   readonly options: Readonly<Record<string, unknown>>;
   readonly secrets: readonly string[];
   /** null: an expression of its own, or no check. */
   readonly sender: SenderName | null;
 }
 
-/** null: not loaded yet, or the table is not one of the role's. */
-export function useFacts(of: TableRef): FactsOf | null {
-  const row = useRows(readFacts(of), 15_000).value?.[0];
+/** null: not loaded yet; `none`: there is no such table, or the role may not look at it. */
+export function useFacts(of: TableRef): FactsOf | 'none' | null {
+  const rows = useRows(readFacts(of), 15_000).value;
+  const row = rows?.[0];
   const secrets = JSON.parse(row?.['aliases'] ?? '[]') as string[];
   const expression = row?.['expression'] ?? '';
   const sender = useLoaded(JSON.stringify([expression, secrets]), (options) =>
@@ -30,9 +33,9 @@ export function useFacts(of: TableRef): FactsOf | null {
       body: { checks: [{ expression, secrets }] },
     }),
   ).value?.[0];
-  if (row === undefined) return null;
+  if (row === undefined) return rows === null ? null : 'none';
   const options = JSON.parse(row['options'] ?? '{}') as FactsOf['options'];
-  return { row, options, secrets, sender: sender ?? null };
+  return { row, owned: row['owned'] !== 'f', options, secrets, sender: sender ?? null };
 }
 
 interface FactsProps {
@@ -50,7 +53,7 @@ function sameCheck(of: TableRef, { row, secrets, sender }: FactsOf): string {
 }
 
 export function Facts({ facts, of, requests }: FactsProps): JSX.Element {
-  const { row, options, secrets, sender } = facts;
+  const { row, owned, options, secrets, sender } = facts;
   const { dedupe, spool, inspect, keep } = options as Readonly<Record<string, unknown>>;
   const check =
     row['expression'] === null ? (
@@ -61,12 +64,16 @@ export function Facts({ facts, of, requests }: FactsProps): JSX.Element {
         {secrets.length === 0 ? null : (
           <>
             ,{' '}
-            <a href={to(['secrets'], { q: secrets[0] ?? '' })}>
+            {owned ? (
+              <a href={to(['secrets'], { q: secrets[0] ?? '' })}>
+                <Text of={secrets.join(', ')} max={140} />
+              </a>
+            ) : (
               <Text of={secrets.join(', ')} max={140} />
-            </a>
+            )}
           </>
         )}{' '}
-        <a href={to(['sql'], { sql: sameCheck(of, facts) })}>Change it</a>
+        {owned ? <a href={to(['sql'], { sql: sameCheck(of, facts) })}>Change it</a> : null}
       </>
     );
   const once = typeof dedupe === 'string' && dedupe !== 'off' ? `stored once, by ${dedupe}` : 'stored again';
@@ -77,7 +84,7 @@ export function Facts({ facts, of, requests }: FactsProps): JSX.Element {
       'Bodies of accepted requests',
       <>
         {inspect === 'bodies' ? 'kept in memory' : 'not kept'}{' '}
-        <a href={to(['endpoint', of.schema, of.table, 'definition'])}>Change</a>
+        {owned ? <a href={to(['endpoint', of.schema, of.table, 'definition'])}>Change</a> : null}
       </>,
     ],
     [
@@ -99,7 +106,8 @@ export function Facts({ facts, of, requests }: FactsProps): JSX.Element {
           </div>
         ))}
       </dl>
-      {requests === 0 && sender !== null ? (
+      {owned ? null : <p class="faint">You may look at it; only its owner changes it.</p>}
+      {owned && requests === 0 && sender !== null ? (
         <a
           href={to(['new', sender.id], { table: of.table, schema: of.schema === 'public' ? '' : of.schema })}
         >
@@ -110,9 +118,15 @@ export function Facts({ facts, of, requests }: FactsProps): JSX.Element {
   );
 }
 
-export function SendTest({ of, facts: { row, sender } }: { readonly of: TableRef; readonly facts: FactsOf }) {
+export function SendTest({
+  of,
+  facts: { row, owned, sender },
+}: {
+  readonly of: TableRef;
+  readonly facts: FactsOf;
+}) {
   const { answer, failure, ask } = useAsked<TestAnswer>();
-  if (row['expression'] !== null && sender === null) return null;
+  if (!owned || (row['expression'] !== null && sender === null)) return null;
   const body = { sender: sender?.id ?? '', secret: '', ...of };
   return (
     <div class="row-of">

@@ -40,7 +40,9 @@ export function Endpoint({ schema, table, tab }: Props): JSX.Element {
   const curl = `curl -H 'Content-Type: application/json' -d '{"hello":"world"}' ${shellWord(url)}`;
   const range = rangeOf(route.value.query, '1h');
   const traffic = useTraffic(ref, range);
-  const facts = useFacts(ref);
+  const found = useFacts(ref);
+  if (found === 'none') return <None of={ref} />;
+  const facts = found;
   return (
     <>
       <header class="head">
@@ -57,7 +59,7 @@ export function Endpoint({ schema, table, tab }: Props): JSX.Element {
         <Copy text={curl} label="Copy curl" hotkey="c" kind="" />
       </div>
       <Reachable />
-      <Trouble of={ref} secrets={facts?.secrets ?? []} />
+      <Trouble of={ref} secrets={facts?.owned === true ? facts.secrets : []} />
       <div class="two chart-and-facts">
         <Traffic of={ref} range={range} loaded={traffic} />
         {facts === null ? null : <Facts facts={facts} of={ref} requests={sumsOf(traffic.value ?? []).all} />}
@@ -83,7 +85,23 @@ export function Endpoint({ schema, table, tab }: Props): JSX.Element {
       {active === 'rows' ? <Rows of={ref} /> : null}
       {active === 'refused' ? <Reasons of={ref} /> : null}
       {active === 'verify' ? <Verify table={ref} /> : null}
-      {active === 'definition' ? <Definition of={ref} /> : null}
+      {active === 'definition' ? <Definition of={ref} owned={facts?.owned ?? false} /> : null}
+    </>
+  );
+}
+
+function None({ of: { schema, table } }: { readonly of: TableRef }): JSX.Element {
+  return (
+    <>
+      <header class="head">
+        <h1>
+          <a href={to(['endpoints'])}>Endpoints</a> <span class="faint">/</span>{' '}
+          <Name of={schema === 'public' ? table : `${schema}.${table}`} max={48} />
+        </h1>
+      </header>
+      <div class="empty">
+        There is no such table, or it is not yours to look at. <a href={to(['endpoints'])}>All endpoints</a>
+      </div>
     </>
   );
 }
@@ -166,7 +184,7 @@ function changesOf({ schema, table }: TableRef): readonly (readonly [string, str
   ];
 }
 
-function Definition({ of }: { readonly of: TableRef }): JSX.Element {
+function Definition({ of, owned }: { readonly of: TableRef; readonly owned: boolean }): JSX.Element {
   const sql = showCreate(of);
   const loaded = useLoaded(sql, (options) => look(sql, options));
   const { reload } = loaded;
@@ -174,6 +192,14 @@ function Definition({ of }: { readonly of: TableRef }): JSX.Element {
     <>
       <Shown loaded={loaded}>{({ tables }) => <Code text={tables.at(-1)?.rows[0]?.at(-1) ?? ''} />}</Shown>
       <Sql text={sql} />
+      {owned ? <Changes of={of} reload={reload} /> : null}
+    </>
+  );
+}
+
+function Changes({ of, reload }: { readonly of: TableRef; readonly reload: () => void }): JSX.Element {
+  return (
+    <>
       <h2>Check</h2>
       <p class="row-of wrap">
         {changesOf(of).map(([label, text]) => (

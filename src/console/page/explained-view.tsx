@@ -93,9 +93,11 @@ interface TodoProps {
   readonly table: string;
   readonly sameHref: string;
   readonly same: ResultRow | null;
+  /** Others may not set its secret. */
+  readonly owned: boolean;
 }
 
-export function WhatToDo({ todo, schema, table, sameHref, same }: TodoProps): JSX.Element {
+export function WhatToDo({ todo, schema, table, sameHref, same, owned }: TodoProps): JSX.Element {
   const links = {
     secret: [to(['secrets']), 'Set the secret'],
     same: [sameHref, `Show the ${same?.['requests'] ?? ''}`],
@@ -120,7 +122,9 @@ export function WhatToDo({ todo, schema, table, sameHref, same }: TodoProps): JS
                 <Text of={why} />
               </span>
             </div>
-            {offer === undefined || (offer === 'same' && Number(same?.['requests'] ?? 0) < 2) ? null : (
+            {offer === undefined ||
+            (offer === 'secret' && !owned) ||
+            (offer === 'same' && Number(same?.['requests'] ?? 0) < 2) ? null : (
               <a class="button small" href={links[offer][0]}>
                 {links[offer][1]}
               </a>

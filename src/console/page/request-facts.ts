@@ -6,7 +6,8 @@ import type { HeldRequest } from '../../observe/tail.ts';
 import type { ListedRequest } from '../api.ts';
 import { isKept } from '../request-filter.ts';
 import { readHandshake } from '../request-statements.ts';
-import { readRefused } from '../statements.ts';
+import { readOwned, readRefused } from '../statements.ts';
+import type { TableRef } from '../statements.ts';
 import { useLoaded } from './load.ts';
 import type { Loaded } from './load.ts';
 import { rowsOf } from './load.ts';
@@ -23,6 +24,8 @@ export interface Facts {
   readonly engineError: string | null;
   /** What is said of its retry; null: none was asked for. */
   readonly retry: { readonly outcome: string; readonly reason: string; readonly atMs: number } | null;
+  /** The role owns its table; otherwise it may only look. */
+  readonly owned: boolean;
   /** The statement that reads it; null: it is in the memory of a process. */
   readonly sql: string | null;
 }
@@ -60,11 +63,24 @@ async function rememberedFacts(id: string, options: Options): Promise<Facts | 'g
   // It was kept meanwhile.
   if (row.id !== id) return read(row.id, options);
   const { held, schema, table } = row;
-  if (held === undefined) return { row, came: null, engineError: null, retry: null, sql: null };
+  const rest = { row, engineError: null, retry: null, owned: true, sql: null };
+  if (held === undefined)
+    return { ...rest, came: null, owned: row.table === '' || (await isOwned(row, options)) };
   const came = await call<HeldRequest>('held', { ...options, body: { held, schema, table } }).catch(
     () => null,
   );
-  return { row, came: came === null ? null : cameOfHeld(came), engineError: null, retry: null, sql: null };
+  // What it held is told to the owner only.
+  if (came === null) return { ...rest, came, owned: await isOwned(row, options) };
+  return { ...rest, came: cameOfHeld(came) };
+}
+
+/** Of a database that does not answer nothing is known, and it refuses what others ask for. */
+async function isOwned(of: TableRef, options: Options): Promise<boolean> {
+  const [row] = await look(readOwned(of), options).then(
+    ({ tables }) => rowsOf(tables.at(-1)),
+    () => [],
+  );
+  return row?.['owned'] !== 'f';
 }
 
 function cameOfHeld({ schema, table, atMs, headers, ...rest }: HeldRequest): RequestLocation {
@@ -91,6 +107,7 @@ function refusedFacts(row: ResultRow, sql: string): Facts {
             reason: text('retry_reason'),
             atMs: timeOf(row['retried_at'] ?? null),
           },
+    owned: row['owned'] !== 'f',
     sql,
   };
 }
@@ -101,6 +118,7 @@ function askedFacts(row: ResultRow, sql: string): Facts {
     came: null,
     engineError: null,
     retry: null,
+    owned: true,
     sql,
   };
 }

@@ -4,17 +4,18 @@ import { useState } from 'preact/hooks';
 import { explain } from '../explained.ts';
 import { isKept, resultOf } from '../request-filter.ts';
 import { sizeText } from '../visible-text.ts';
-import { forgetOne, retryOne } from '../statements.ts';
+import { forgetOne, readBefore, retryOne } from '../statements.ts';
 import { Timeline, useSameReason, WhatToDo } from './explained-view.tsx';
 import { addressOf, noAddress, wordsOf } from '../list-address.ts';
 import { listOf } from './list-state.ts';
 import { LooksLike } from './guessed-sender.tsx';
 import { Action, Copy, Shown, Sql, Text } from './components.tsx';
+import { useRows } from './load.ts';
 import { useFacts } from './request-facts.ts';
 import type { Facts } from './request-facts.ts';
 import { msText, toExplain } from './request-rows.tsx';
 import { RequestTime } from './request-time.tsx';
-import { Actions, Contents, Heading, lackingOfRetry, Retried, Verdict } from './request-view.tsx';
+import { Actions, Contents, Heading, lackingOfRetry, onlyLooks, Retried, Verdict } from './request-view.tsx';
 import { ExplainThis, lackingOf } from './request.tsx';
 import { Resend } from './resend.tsx';
 import { go, route, to } from './route.ts';
@@ -149,6 +150,7 @@ function Page({ facts, senderName, changed, back }: PageProps): JSX.Element {
             table={row.table}
             sameHref={sameHref}
             same={same}
+            owned={facts.owned}
           />
         ) : null}
         <Again facts={facts} />
@@ -169,16 +171,18 @@ function Page({ facts, senderName, changed, back }: PageProps): JSX.Element {
 }
 
 /** Its check explained, and the request changed and sent again: as far as it is kept. */
-function Again({ facts: { row, came } }: Pick<PageProps, 'facts'>): JSX.Element | null {
+function Again({ facts: { row, came, owned } }: Pick<PageProps, 'facts'>): JSX.Element | null {
   if (came === null) return null;
   const checked = row.authenticated ?? true;
   const lacking = lackingOf(came);
   const query = came.target.indexOf('?');
   return (
     <>
-      <LooksLike table={came.table} headers={[...came.headers.map(([name]) => name), ...came.leftOut]} />
+      {owned ? (
+        <LooksLike table={came.table} headers={[...came.headers.map(([name]) => name), ...came.leftOut]} />
+      ) : null}
       {checked && row.authenticated !== null ? null : <ExplainThis came={came} />}
-      {lacking !== null ? (
+      {!owned ? null : lacking !== null ? (
         <p class="faint">
           It cannot be changed and sent again here: {lacking}. Its sender has the whole request.
         </p>
@@ -254,8 +258,15 @@ function Danger({ facts, senderName, changed, back }: PageProps): JSX.Element {
   const { row } = facts;
   const id = row.id.slice(1);
   const [typed, setTyped] = useState('');
+  const [isThere, setThere] = useState(false);
   const lacking = lackingOfRetry(facts);
   const forged = row.authenticated === false;
+  if (!facts.owned)
+    return (
+      <section class="card">
+        <p>{onlyLooks}</p>
+      </section>
+    );
   return (
     <section class="card danger-card">
       <h2>{forged ? 'Without the check' : 'For good'}</h2>
@@ -290,14 +301,21 @@ function Danger({ facts, senderName, changed, back }: PageProps): JSX.Element {
         confirm="Delete it for good?"
         kind="danger"
         sql={forgetOne(id)}
-        done={() => location.replace(back)}
+        done={({ tables }) => {
+          // false: the table has another owner now, or the request was deleted before.
+          if (tables.at(-1)?.rows[0]?.[0] === 't') location.replace(back);
+          else setThere(true);
+        }}
       />
+      {isThere ? <p role="alert">Nothing was deleted. {onlyLooks}</p> : null}
     </section>
   );
 }
 
 function Compare({ id }: { readonly id: string }): JSX.Element {
-  const [other, setOther] = useState(/^[1-9]\d*$/.test(id) ? String(BigInt(id) - 1n) : '');
+  const before = useRows(readBefore(id)).value?.[0]?.['id'] ?? '';
+  const [given, setOther] = useState<string | null>(null);
+  const other = given ?? before;
   return (
     <form
       class="row-of wrap"

@@ -5,6 +5,7 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { signal } from '@preact/signals';
 import { explain } from '../explained.ts';
+import { notJsonOf } from '../outcome-summary.ts';
 import { isKept, resultOf } from '../request-filter.ts';
 import { readArrival, rowsOfArrival } from '../request-statements.ts';
 import { sizeText } from '../visible-text.ts';
@@ -110,6 +111,9 @@ export function lackingOfRetry({ row, came }: Facts): string | null {
   return came === null ? 'nothing of it is kept' : lackingOf(came);
 }
 
+/** To a role that sees a table and does not own it. */
+export const onlyLooks = 'You may look at it; only the owner of its table deletes and retries.';
+
 /** Harmless ones only: what stores something that failed its check is on the page, on a card of its own. */
 export function Actions({
   facts,
@@ -117,16 +121,18 @@ export function Actions({
   changed,
   isPage,
 }: Omit<ViewProps, 'senderName'> & { readonly isPage: boolean }): JSX.Element {
-  const { row, came } = facts;
+  const { row, came, owned } = facts;
   const kept = isKept(row.id);
   const lacking = lackingOfRetry(facts);
+  // Whoever has changed the table can still retry it.
+  const hopeless = notJsonOf(row.reason) !== null;
   return (
     <div class="row-of wrap">
-      {kept && row.authenticated === true ? (
+      {kept && owned && row.authenticated === true ? (
         <Action
           label="Retry"
           hotkey="r"
-          kind={isPage ? 'primary' : 'plain'}
+          kind={isPage && !hopeless ? 'primary' : 'plain'}
           sql={retryOne(row.id.slice(1), false)}
           disabled={lacking !== null}
           answers
@@ -147,6 +153,7 @@ export function Actions({
         </a>
       ) : null}
       {kept && lacking !== null ? <span class="faint">not retried: {lacking}</span> : null}
+      {kept && !owned && !isPage ? <span class="faint">{onlyLooks}</span> : null}
     </div>
   );
 }
@@ -245,7 +252,7 @@ function TheBody({ facts, changed }: { readonly facts: Facts; readonly changed: 
 
 /** Says what is kept of such requests, and offers to keep more from now on. */
 function NotKept({
-  facts: { row },
+  facts: { row, owned },
   changed,
 }: {
   readonly facts: Facts;
@@ -270,7 +277,11 @@ function NotKept({
         <b>The body of this request was not kept.</b>
       </p>
       <p>What it held is in its row, unless a column is missing.</p>
-      <Action label="Keep bodies from now on" sql={inspect(row, 'bodies')} done={changed} />
+      {owned ? (
+        <Action label="Keep bodies from now on" sql={inspect(row, 'bodies')} done={changed} />
+      ) : (
+        <p>Only the owner of the table sees bodies of accepted requests.</p>
+      )}
     </div>
   );
 }
