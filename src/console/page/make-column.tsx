@@ -3,7 +3,9 @@ import type { JSX } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { makeColumn, nameOf, pathsOf } from '../paths.ts';
 import { optionText } from '../visible-text.ts';
+import { readOwned } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
+import { useRows } from './load.ts';
 import { Action, Code, Text } from './components.tsx';
 
 interface Props {
@@ -19,8 +21,9 @@ export function MakeColumn({ table, from, text, done }: Props): JSX.Element | nu
   const [at, setAt] = useState(0);
   const [name, setName] = useState<string | null>(null);
   const [made, setMade] = useState<string | null>(null);
+  const owned = useRows(readOwned(table)).value?.[0]?.['owned'];
   const path = paths[at];
-  if (path === undefined) return null;
+  if (path === undefined || owned !== 't') return null;
   const { keys, kind } = path;
   const column = name ?? nameOf(keys);
   const sql = makeColumn(table, { from, keys, kind, name: column });
