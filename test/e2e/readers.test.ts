@@ -125,6 +125,10 @@ test('a role that the owner names looks at refused requests, and changes nothing
 
   await t.test('it writes nothing through it', async () => {
     const id = (await agent.query<{ id: string }>('SELECT id FROM headgate.rejected_requests')).rows[0]?.id;
+    await assert.rejects(
+      agent.query(`SELECT headgate.retry_rejected(${id})`),
+      /there is no rejected request \d+ of a table that you own/,
+    );
     const oid = `'orders'::regclass::oid::bigint`;
     const attacks: readonly [sql: string, code: string][] = [
       ['INSERT INTO orders VALUES (\'{"n":2}\')', '42501'],

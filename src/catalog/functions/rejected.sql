@@ -10,8 +10,8 @@ BEGIN
   FROM headgate.rejected_requests r JOIN pg_class c ON c.oid = r.relation
   WHERE r.id = do_retry.id AND pg_has_role(me, c.relowner, 'USAGE') FOR UPDATE OF r;
   IF NOT FOUND THEN
-    RAISE EXCEPTION USING ERRCODE = 'P0002', MESSAGE = format('there is no rejected request %s', do_retry.id),
-      HINT = 'Only the owner of its table sees it, and old ones are forgotten.';
+    RAISE EXCEPTION USING ERRCODE = 'P0002', MESSAGE = format('there is no rejected request %s of a table that you own', do_retry.id),
+      HINT = 'Whoever may look at it does not retry it, and old ones are forgotten.';
   ELSIF request.door = 'websocket' THEN
     RETURN 'not retried: the batches of a WebSocket come in an order that only its client can repeat';
   ELSIF request.kept_bytes IS NULL THEN

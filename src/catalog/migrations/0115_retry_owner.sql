@@ -1,0 +1,1 @@
+-- What retry_rejected() answers a role that may look at the request and does not own its table.
