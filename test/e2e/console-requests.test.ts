@@ -192,6 +192,13 @@ suite('the list of all requests', () => {
       'Store it unchecked',
       'Delete it',
     ]);
+    // Nothing runs out of the cards beside it, the question included.
+    await page.locator('.danger-card input').fill('payments');
+    await page.getByRole('button', { name: 'Store it unchecked' }).click();
+    await page.getByRole('button', { name: 'Its signature is not checked. Store it?' }).waitFor();
+    const wide = `[...document.querySelectorAll('aside .card, aside [role=tablist]')].filter((it) => it.scrollWidth > it.clientWidth).map((it) => it.textContent)`;
+    assert.deepEqual(await page.evaluate(wide), []);
+    await page.getByRole('button', { name: 'No', exact: true }).click();
     await shoot(page, 'page');
     for (const place of ['requests', `requests?open=r${late[0]?.id}`, `requests/r${late[0]?.id}`])
       for (const theme of ['light', 'dark']) {

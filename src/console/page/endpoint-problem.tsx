@@ -66,7 +66,7 @@ function requestsOf(known: ResultRow | undefined, hour: ResultRow | undefined): 
   if (forged >= misfit && forged > 0 && forged * 2 > all)
     return {
       ...said('bad', 'failing signatures', `${part(forged)}: signature fails`),
-      sentence: `${were(stored === 0 ? all : forged)}, probably because of another secret, or they were changed on the way.`,
+      sentence: `${were(stored === 0 ? all : forged)}, probably because of another secret, or ${all === 1 ? 'it was' : 'they were'} changed on the way.`,
     };
   if (stored === 0 && later > misfit)
     return {
