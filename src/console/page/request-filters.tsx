@@ -88,7 +88,12 @@ const pauseMs = 250;
 
 function useTyped(value: string, set: (value: string) => void): [string, (value: string) => void] {
   const [typed, setTyped] = useState(value);
-  useEffect(() => setTyped(value), [value]);
+  const known = useRef(value);
+  useEffect(() => {
+    // Somebody may have typed before the first effects run.
+    if (known.current !== value) setTyped(value);
+    known.current = value;
+  }, [value]);
   useEffect(() => {
     if (typed === value) return undefined;
     const timer = setTimeout(() => set(typed), pauseMs);
