@@ -156,6 +156,8 @@ export interface ListedRequest extends Omit<TailLine, 'oid'> {
   readonly cause: Cause | null;
   readonly authenticated: boolean | null;
   readonly keptBytes: number | null;
+  /** By the role: it may be retried and deleted. */
+  readonly owned: boolean | null;
   readonly retry: string | null;
 }
 

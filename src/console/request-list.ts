@@ -94,6 +94,7 @@ function listed(line: TailLine): ListedRequest {
     cause: null,
     authenticated: null,
     keptBytes: null,
+    owned: null,
     retry: null,
   };
 }

@@ -33,6 +33,7 @@ export function rejectedRow(row: Row): ListedRequest {
     cause: (row['cause'] ?? null) === null ? null : (JSON.parse(text('cause')) as ListedRequest['cause']),
     authenticated: row['authenticated'] === 't',
     keptBytes: (row['kept_bytes'] ?? null) === null ? null : Number(row['kept_bytes']),
+    owned: row['owned'] !== 'f',
     retry: row['retry_outcome'] ?? null,
   };
 }
@@ -57,6 +58,7 @@ export function handshakeRow(row: Row): ListedRequest {
     cause: null,
     authenticated: null,
     keptBytes: null,
+    owned: null,
     retry: null,
   };
 }

@@ -6,7 +6,7 @@
 import type { LineFilter } from '../observe/tail.ts';
 import { identifier, literal, qualified } from './quote.ts';
 import { anyLine, rankOf } from './request-filter.ts';
-import { reasonOf } from './statements.ts';
+import { owned, reasonOf } from './statements.ts';
 
 /** What only a request that was kept can be asked for. */
 export interface KeptFilter extends LineFilter {
@@ -79,7 +79,8 @@ function whole(filter: KeptFilter, more: readonly string[] = []): string {
 }
 
 const refusedColumns = `id, received_at, schema_name, table_name, door, status, code, reason, cause, sender, event, authenticated,
-    remote_address, body_bytes, pg_catalog.octet_length(body) AS kept_bytes, retry_outcome`;
+    remote_address, body_bytes, pg_catalog.octet_length(body) AS kept_bytes, retry_outcome,
+    ${owned('schema_name', 'table_name')} AS owned`;
 
 export interface Slice {
   readonly from: Place | null;

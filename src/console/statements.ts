@@ -33,7 +33,7 @@ LIMIT ${listMax.reasons}`;
 export const showEndpoints = 'SHOW ENDPOINTS';
 
 /** A table that is gone is a superuser's. */
-const owned = (schema: string, table: string): string => `coalesce((
+export const owned = (schema: string, table: string): string => `coalesce((
     SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname::text = ${schema} AND c.relname::text = ${table}
   ), true)`;

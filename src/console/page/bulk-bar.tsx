@@ -32,7 +32,7 @@ const isWhole = ({ bytes, keptBytes, door }: ListedRequest): boolean =>
 
 interface Chosen {
   readonly rows: readonly ListedRequest[];
-  /** In the database. */
+  /** In the database, of tables that the role owns. */
   readonly kept: readonly ListedRequest[];
   /** With their whole bodies: those that passed their check and are not stored yet, and those that failed it. */
   readonly checked: readonly ListedRequest[];
@@ -48,7 +48,8 @@ interface Chosen {
 function chosenOf(list: RequestList, filter: KeptFilter, senderName: Props['senderName']): Chosen {
   const ids = list.selected.value;
   const rows = list.state.value.rows.filter(({ id }) => ids.has(id));
-  const kept = rows.filter(({ id }) => isKept(id));
+  const seen = rows.filter(({ id }) => isKept(id));
+  const kept = seen.filter((row) => row.owned !== false);
   const whole = kept.filter(isWhole);
   const checked = whole.filter(({ authenticated, retry }) => authenticated === true && retry !== 'committed');
   const forged = whole.filter(({ authenticated }) => authenticated === false);
@@ -60,7 +61,9 @@ function chosenOf(list: RequestList, filter: KeptFilter, senderName: Props['send
       ? `Their signatures were not kept, so they cannot be checked again. Let ${sender === undefined ? 'their sender' : senderName(sender)} send them once more.`
       : kept.length > 0 && whole.length === 0
         ? 'Not all of their bodies was kept. Their sender has them whole.'
-        : '';
+        : seen.length > kept.length
+          ? `You may look at ${kept.length === 0 ? 'them' : 'some of them'}; only the owner of their table deletes and retries.`
+          : '';
   return { rows, kept, checked, forged, held, matching, lacking };
 }
 
