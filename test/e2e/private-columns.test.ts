@@ -166,7 +166,7 @@ test('no port fills a private column', async (t) => {
       await refuses('data JSONB, d INT', of('d', `, document = 'd'`), /cannot take the body/);
       for (const wrong of ['a b', ',', 'a,', 'a,,b', '"a', "a''b"])
         await refuses('a INT', of(wrong), /private is a list of columns/);
-      await refuses('a INT, b INT', of('a, "a"'), /private twice/);
+      await refuses('a INT, b INT', of('a, "a"'), /private has "a" twice/);
       const notices: string[] = [];
       root.on('notice', ({ message = '', hint }) => notices.push(`${message} ${String(hint)}`));
       await root.query(`CREATE TABLE n1 (data JSONB, done_at TIMESTAMPTZ) WITH (connector = 'webhook')`);
