@@ -20,6 +20,7 @@ const samples: readonly Observation[] = [
   { kind: 'catalog.loaded', database: 'dev', tables: 1, unusable: 0, version: 1 },
   { kind: 'group.committed', table, rows: 1, bytes: 1, seconds: 0.1 },
   { kind: 'deliveries.differ', table, deliveries: 1 },
+  { kind: 'reconcile.refused', table, reason: 'the API answered 503', repeated: false },
   { kind: 'delivery.attempted', table, row: '1', outcome: 'delivered', reason: null },
   { kind: 'delivery.counted', table, open: 1, dead: 0, oldestS: 1 },
 ];

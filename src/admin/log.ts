@@ -193,6 +193,7 @@ function levelOf(observation: Observation): LogLevel {
   if (observation.kind === 'engine.said') return levelOfEngine(observation.line);
   // Clients that verify the certificate are refused now, not soon.
   if (observation.kind === 'tls.doubtful' && observation.state !== 'expires soon') return 'error';
+  if (observation.kind === 'reconcile.refused' && observation.repeated) return 'debug';
   return levels[observation.kind];
 }
 

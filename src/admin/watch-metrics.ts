@@ -36,6 +36,7 @@ export function registerWatch(
     handshakes(registry),
     sentOn(registry),
     deliveries(registry),
+    readings(registry),
     certificates(registry),
     restarts(registry),
     spans(registry),
@@ -241,6 +242,23 @@ function deliveries(registry: Registry): (observation: Observation) => void {
     if (observation.kind === 'deliveries.repeated') repeated.inc(observation.deliveries);
     if (observation.kind === 'deliveries.differ')
       differing.inc(labelsOf(observation.table), observation.deliveries);
+  };
+}
+
+/** Of tables with the option `reconcile`. */
+function readings(registry: Registry): (observation: Observation) => void {
+  const registers = [registry];
+  const labelNames = ['database', 'schema', 'table', 'outcome'] as const;
+  const help =
+    "Times the log of a table's sender was read, or was not, by outcome: read, refused (reconcile)";
+  const read = new Counter({ name: 'headgate_reconcile_readings_total', help, labelNames, registers });
+  const labelsOf = tableLabels();
+  return (observation) => {
+    if (observation.kind === 'reconcile.read' || observation.kind === 'reconcile.refused')
+      read.inc({
+        ...labelsOf(observation.table),
+        outcome: observation.kind === 'reconcile.read' ? 'read' : 'refused',
+      });
   };
 }
 

@@ -19,7 +19,7 @@ import { certificateDays } from './certificate.ts';
 import { jsonLine, painted, plain } from '../kit/terminal.ts';
 import { doctorPath } from '../observe/doctor-path.ts';
 import type { CommandIo, Style } from '../kit/terminal.ts';
-import { within } from './session.ts';
+import { utcText, within } from './session.ts';
 import type { CommandSession } from './session.ts';
 import { portsAt } from './find-headgate.ts';
 import type { DoorAt, Where } from './find-headgate.ts';
@@ -137,6 +137,7 @@ async function databaseFindings(where: Where, io: CommandIo): Promise<Finding[]>
     return await within(where.dsn, 'doctor', async (session) => [
       ...(await versionFindings(session, io)),
       ...(await tableFindings(session)),
+      ...(await gapFindings(session)),
     ]);
   } catch (error) {
     if (!(error instanceof PlainError)) throw error;
@@ -201,6 +202,37 @@ WHERE headgate.sees_table(w.relation) ORDER BY 1`);
   return findings.length > 0
     ? findings
     : [found('tables', 'ok', `${rows.length} webhook ${rows.length === 1 ? 'table' : 'tables'}`)];
+}
+
+/** Tables of the role's own whose sender's log is not read, or has deliveries of the last seven days that have not come. */
+async function gapFindings(session: CommandSession): Promise<Finding[]> {
+  const rows =
+    await session.rows(`SELECT format('%I.%I', g.schema_name, g.table_name) AS name, max(g.problem) AS problem,
+  ${utcText('max(g.next_at)')} AS next, coalesce(sum(g.missing), 0)::text AS missing, max(g.reason) AS reason
+FROM (SELECT s.schema_name, s.table_name, s.problem, s.next_at,
+  CASE WHEN s.state IN ('missing', 'lost') AND s.window_from > now() - interval '7 days' THEN s.missing END AS missing,
+  CASE WHEN s.state IN ('missing', 'lost') AND s.window_from > now() - interval '7 days' THEN s.reason END AS reason FROM headgate.gaps s) g
+GROUP BY 1 HAVING max(g.problem) IS NOT NULL OR sum(g.missing) > 0 ORDER BY 1`);
+  return rows.flatMap(({ name, problem, next, missing, reason }) => [
+    ...(problem === null
+      ? []
+      : [
+          found(
+            'reconcile',
+            'look',
+            `the log of ${name ?? ''} is not read: ${problem ?? ''}; again at ${next ?? ''}`,
+          ),
+        ]),
+    ...(missing === '0'
+      ? []
+      : [
+          found(
+            'reconcile',
+            'look',
+            `${name ?? ''} lacks ${missing ?? ''} deliveries of the last 7 days that its sender's log has${reason === null ? '' : `: ${reason ?? ''}`}; headgate.gaps names them`,
+          ),
+        ]),
+  ]);
 }
 
 /** Sends a request to a table that does not exist, so nothing is stored, and expects the answer that says so. */

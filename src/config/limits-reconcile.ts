@@ -27,6 +27,8 @@ export const reconcileLimits = {
   reconcileAgainMaxMs: 21_600_000,
   reconcileRestMinMs: 60_000,
   reconcileRestMaxMs: 3_600_000,
+  /** Tables of a database whose problem is remembered, so that it is in the log once. */
+  reconcileToldMax: 1_000,
   /** The part of an API's rate that is left to others. */
   reconcileRateLeft: 0.1,
   /** For how long past windows are shown, in days. */

@@ -195,8 +195,13 @@ type What =
       readonly asked: number;
       readonly calls: number;
     }
-  /** It was not read to its end; the table's owner finds the same reason in headgate.gaps. */
-  | { readonly kind: 'reconcile.refused'; readonly table: TableName; readonly reason: string }
+  /** It was not read to its end; the table's owner finds the same reason in headgate.gaps. `repeated`: as in the turn before, of this process. */
+  | {
+      readonly kind: 'reconcile.refused';
+      readonly table: TableName;
+      readonly reason: string;
+      readonly repeated: boolean;
+    }
   | { readonly kind: 'reconcile.failed'; readonly database: string; readonly reason: string }
   /** Refused requests were written to headgate.rejected_requests. */
   | { readonly kind: 'rejected.stored'; readonly database: string; readonly rows: number }

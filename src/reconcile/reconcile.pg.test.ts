@@ -12,6 +12,7 @@ import { until } from '../../test/support/until.ts';
 import { createApiCall } from '../access/outgoing.ts';
 import { migrate, readMigrations } from '../catalog/migrate.ts';
 import { limits } from '../config/limits.ts';
+import type { Observe } from '../observe/observations.ts';
 import { Reconciliation } from './reconcile.ts';
 
 const token = 'ghp_hidden';
@@ -57,18 +58,53 @@ const page =
     void response.writeHead(200, headers).end(JSON.stringify(items));
 const next = (url: string) => ({ link: `<${url}>; rel="next"` });
 
+/** A table `h` that is compared with an API; `reconciling`: a Headgate that begins to, anew or where another was. */
+async function stage(t: TestContext) {
+  const server = await startServer();
+  onEnd(t, 'server', () => server.close());
+  const root = new Door(server.socketDir, 'root');
+  await root.client.connect();
+  onEnd(t, 'client', () => root.client.end());
+  await migrate(root.client, readMigrations());
+  const api = await serve(t, 'API');
+  await root.run(`CREATE SECRET tok WITH (backend = 'meta') AS '${token}'`);
+  await root.run(`CREATE TABLE h (data JSONB) WITH (connector = 'webhook', dedupe = 'header:x-github-delivery',
+      reconcile = 'github:o/r/hooks/7', every = '1 minute', reconcile_secret = tok)`);
+  const reconciling = async (fresh: boolean, observe: Observe = () => undefined): Promise<Reconciliation> => {
+    // The last statement of one that was closed may still run, and take the table.
+    await until(async () => {
+      const [others] = await root.run(
+        `SELECT count(*)::int FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`,
+      );
+      return others?.[0] === 0;
+    });
+    if (fresh) await root.run('DELETE FROM headgate.reconciling; DELETE FROM headgate.announced');
+    const reconciler = new Reconciliation({
+      engine: {
+        clientConfig: (database) => ({ host: server.socketDir, user: 'root', database }),
+        unavailable: null,
+      },
+      sealing: { open: () => token },
+      apis: new Map([['github', api.url]]),
+      exchange: createApiCall({
+        outgoingMs: bounds.reconcileCallMs,
+        outgoingBytesMax: bounds.reconcileBytesMax,
+      }),
+      store: () => Promise.reject(new Error('nothing is stored')),
+      hasTables: () => true,
+      limits: bounds,
+      observe,
+    });
+    reconciler.serve('postgres');
+    return reconciler;
+  };
+  return { root, api, reconciling };
+}
+
 suite('an API that lies', () => {
   test('each lie ends the turn with a reason; neither the token nor a call goes elsewhere', async (t) => {
-    const server = await startServer();
-    onEnd(t, 'server', () => server.close());
-    const root = new Door(server.socketDir, 'root');
-    await root.client.connect();
-    onEnd(t, 'client', () => root.client.end());
-    await migrate(root.client, readMigrations());
-    const [api, elsewhere] = [await serve(t, 'API'), await serve(t, 'elsewhere')];
-    await root.run(`CREATE SECRET tok WITH (backend = 'meta') AS '${token}'`);
-    await root.run(`CREATE TABLE h (data JSONB) WITH (connector = 'webhook', dedupe = 'header:x-github-delivery',
-      reconcile = 'github:o/r/hooks/7', reconcile_secret = tok)`);
+    const { root, api, reconciling } = await stage(t);
+    const elsewhere = await serve(t, 'elsewhere');
     const lies: readonly [what: string, answer: Answer, problem: RegExp][] = [
       [
         'a redirect',
@@ -131,25 +167,8 @@ suite('an API that lies', () => {
       ['an error', (_, response) => void response.writeHead(503).end(), /answered 503/],
     ];
     for (const [what, answer, problem] of lies) {
-      await root.run('DELETE FROM headgate.reconciling; DELETE FROM headgate.announced');
       api.answer = answer;
-      const reconciler = new Reconciliation({
-        engine: {
-          clientConfig: (database) => ({ host: server.socketDir, user: 'root', database }),
-          unavailable: null,
-        },
-        sealing: { open: () => token },
-        apis: new Map([['github', api.url]]),
-        exchange: createApiCall({
-          outgoingMs: bounds.reconcileCallMs,
-          outgoingBytesMax: bounds.reconcileBytesMax,
-        }),
-        store: () => Promise.reject(new Error('nothing is stored')),
-        hasTables: () => true,
-        limits: bounds,
-        observe: () => undefined,
-      });
-      reconciler.serve('postgres');
+      const reconciler = await reconciling(true);
       let said = '';
       await until(async () => {
         const [row] = await root.run('SELECT problem FROM headgate.gaps WHERE problem IS NOT NULL');
@@ -171,5 +190,60 @@ suite('an API that lies', () => {
         /^(GET|POST) \/repos\/o\/r\/hooks\/7\/deliveries\S* Bearer ghp_hidden$/.test(it),
       ),
     );
+  });
+
+  test('a 401 is left alone longer and longer, each reason is told once, and another token is tried at once', async (t) => {
+    const { root, api, reconciling } = await stage(t);
+    const told: string[] = [];
+    const refusing = (status: number) =>
+      (api.answer = (_, response) => void response.writeHead(status).end());
+    const observe: Observe = (it) => {
+      if (it.kind === 'reconcile.refused')
+        told.push(`${it.repeated ? 'again' : 'new'}: ${it.reason.slice(0, 20)}`);
+      if (it.kind === 'reconcile.read') told.push('read');
+    };
+    /** The rest after so many more turns, in s, shortened by half at most. */
+    const restAfter = async (turns: number): Promise<number> => {
+      const before = told.length;
+      for (let turn = 1; turn <= turns; turn++) {
+        await root.run('UPDATE headgate.reconciling SET next_at = now()');
+        await until(() => told.length === before + turn);
+      }
+      const [row] = await root.run(
+        `SELECT extract(epoch FROM next_at - looked_at)::float8, looked_at > now() - interval '1 minute' FROM headgate.gaps`,
+      );
+      assert.equal(row?.[1], true);
+      return Number(row?.[0]);
+    };
+    refusing(401);
+    const first = await reconciling(true, observe);
+    await until(() => told.length === 1);
+    assert.ok((await restAfter(4)) > 470, 'after five failures: 8 to 16 minutes');
+    assert.ok((await restAfter(4)) > 1_790, 'an hour at most, half of it at least');
+    refusing(403);
+    const rest = await restAfter(1);
+    assert.ok(rest > 1_790 && rest <= 3_600);
+    await first.close();
+    assert.deepEqual(
+      told.filter((it) => it.startsWith('new')),
+      ['new: the API answered 401', 'new: the API answered 403'],
+    );
+    // A start.
+    const second = await reconciling(false, observe);
+    await restAfter(1);
+    assert.equal(told.at(-1), 'new: the API answered 403');
+    const calls = api.asked.length;
+    await root.run(`ALTER SECRET tok WITH (backend = 'meta') AS 'ghp_another'`);
+    await until(() => api.asked.length > calls);
+    await until(() => told.at(-1) === 'again: the API answered 403');
+    const more = api.asked.length;
+    await root.run('ALTER TABLE h SET (reconcile_secret = tok)');
+    await until(() => api.asked.length > more);
+    api.answer = page([]);
+    await restAfter(1);
+    assert.equal(told.at(-1), 'read');
+    const [row] = await root.run('SELECT problem, window_from, next_at - looked_at FROM headgate.gaps');
+    assert.deepEqual(row?.slice(0, 2), [null, null]);
+    await second.close();
   });
 });

@@ -15,7 +15,7 @@ import type { TakenTable } from './statements.ts';
 import { newHolder, Turn } from './table-comparison.ts';
 import type { TurnLimits, TurnParts } from './table-comparison.ts';
 
-export interface ReconciliationOptions extends Omit<TurnParts, 'limits'> {
+export interface ReconciliationOptions extends Omit<TurnParts, 'limits' | 'told'> {
   readonly engine: Pick<Engine, 'clientConfig' | 'unavailable'>;
   readonly limits: TurnLimits & Pick<Limits, 'keepStatementMs' | 'keepAnswerMs'>;
   /** Whether any table of a database has the option, as far as is known: nothing is asked if none has. */
@@ -56,12 +56,13 @@ export class Reconciliation {
 
   async #run(database: string, signal: AbortSignal): Promise<void> {
     const { engine, limits, observe, hasTables } = this.#options;
+    const parts = { ...this.#options, told: new Map<string, string>() };
     while (!signal.aborted) {
       // Only the signal makes this pause fail.
       await pause(limits.reconcileLookMs, undefined, { signal }).catch(() => undefined);
       if (signal.aborted || engine.unavailable !== null || !hasTables(database)) continue;
       try {
-        await reconcileOnce(database, this.#options, signal);
+        await reconcileOnce(database, parts, signal);
       } catch (error) {
         const reason = error instanceof Error ? error.message : String(error);
         if (!signal.aborted) observe({ kind: 'reconcile.failed', database, reason });
@@ -73,7 +74,7 @@ export class Reconciliation {
 /** Turns of all tables of a database that are due. Throws the engine's error. */
 async function reconcileOnce(
   database: string,
-  options: Omit<ReconciliationOptions, 'hasTables'>,
+  options: Omit<ReconciliationOptions, 'hasTables'> & Pick<TurnParts, 'told'>,
   signal: AbortSignal,
 ): Promise<void> {
   const { limits } = options;

@@ -36,6 +36,8 @@ export interface TurnParts {
   readonly store: RetryRejected;
   readonly limits: TurnLimits;
   readonly observe: Observe;
+  /** By oid of a table, its problem in the last turn; of one database, from the start of this process. Turns keep it. */
+  readonly told: Map<string, string>;
 }
 
 /** The table cannot be compared; the message is for its owner. */
@@ -94,7 +96,7 @@ export class Turn {
       if (this.#signal.aborted || isLost(error)) return;
       problem = problemOf(error);
       if (problem === null) throw error;
-      if (error instanceof NotNow) nextMs = error.restMs;
+      nextMs = error instanceof NotNow ? error.restMs : this.#restMs();
     }
     if (isLeft) nextMs = 0;
     const values = [this.#table.oid, this.#me, nextMs, problem, limits.reconcileShownDays];
@@ -103,17 +105,26 @@ export class Turn {
       throw error;
     });
     const { missing = 0 } = ended ?? {};
+    const [repeated, calls] = [this.#isTold(problem), api?.calls ?? 0];
     if (problem === null)
-      observe({
-        kind: 'reconcile.read',
-        table: this.#name,
-        missing,
-        asked: this.#asked,
-        calls: api?.calls ?? 0,
-      });
-    // A limit of the API is no reason to wake anybody.
-    else if (this.#table.failures === 0)
-      observe({ kind: 'reconcile.refused', table: this.#name, reason: problem });
+      observe({ kind: 'reconcile.read', table: this.#name, missing, asked: this.#asked, calls });
+    else observe({ kind: 'reconcile.refused', table: this.#name, reason: problem, repeated });
+  }
+
+  /** Whether this problem of the table was observed before, and no other since; null: there is none. */
+  #isTold(problem: string | null): boolean {
+    const { told, limits } = this.#parts;
+    const before = told.get(this.#table.oid);
+    told.delete(this.#table.oid);
+    if (problem !== null) told.set(this.#table.oid, problem);
+    for (const oldest of told.keys()) if (told.size > limits.reconcileToldMax) told.delete(oldest);
+    return before === problem;
+  }
+
+  /** After a failure, ms until the next turn, however often the log is to be read: what has failed is likely to fail again. */
+  #restMs(): number {
+    const { reconcileRestMinMs: min, reconcileRestMaxMs: max } = this.#parts.limits;
+    return backoffMs(this.#table.failures + 1, min, max, Math.random);
   }
 
   #open(): Opened {

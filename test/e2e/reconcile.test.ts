@@ -2,13 +2,17 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import type { Client } from 'pg';
 import { listNeeds } from '../../src/console/endpoint-list.ts';
+import { asked } from '../support/asked.ts';
 import { commandsOf } from '../support/docs.ts';
 import { sharedHeadgate, startHeadgate } from '../support/headgate.ts';
+import { run } from '../support/run.ts';
 import { githubToken, SenderLogs, stripeToken } from '../support/sender-logs.ts';
 import { until } from '../support/until.ts';
 
+const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 const signingSecret = 'whsec_0123456789abcdef';
 const hook = 'github:octo-org/hello.world/hooks/42';
 
@@ -262,6 +266,20 @@ suite('the statements of the option reconcile', () => {
     const [need] = (await mallory.query<Record<string, unknown>>(listNeeds)).rows;
     assert.deepEqual([need?.['relname'], need?.['rank']], ['m', 1]);
     assert.match(String(need?.['problem']), /names no log/);
+    // Nor does anybody's doctor.
+    const dsn = `postgresql://rec_mallory@127.0.0.1:${headgate.ports.sql.port}/dev`;
+    const { stdout } = await run(process.execPath, [cli, 'doctor', '--dsn', dsn]);
+    const looks = stdout.split('\n').filter((line) => line.includes('reconcile'));
+    assert.equal(looks.length, 1, stdout);
+    assert.match(
+      looks[0] ?? '',
+      /^look +reconcile +the log of public\.m is not read: .*names no log.*; again at 20\S+Z$/,
+    );
+    const metrics = (await asked(`${headgate.adminUrl}/metrics`)).text;
+    assert.match(
+      metrics,
+      /headgate_reconcile_readings_total\{database="dev",schema="public",table="m",outcome="refused"\} \d/,
+    );
     // Another owner does not get the token with the table.
     await client.query('ALTER TABLE a OWNER TO rec_mallory; UPDATE headgate.reconciling SET next_at = now()');
     await until(

@@ -24,7 +24,7 @@ BEGIN
 END
 $body$;
 
--- The secret of a table with the option, or none. `secret`: as written in SQL; NULL: it stays.
+-- The secret of a table with the option, or none. `secret`: as written in SQL; NULL: it stays. Another one may end the problem: it is tried at once.
 CREATE OR REPLACE FUNCTION headgate.keep_log_secret(me oid, relation oid, options jsonb, secret text, caller_schemas text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -41,6 +41,7 @@ BEGIN
     INSERT INTO headgate.webhook_reconcile (relation, secret_id) VALUES (relation,
       headgate.find_secret(me, (target)[cardinality(target) - 1], (target)[cardinality(target)], caller_schemas))
     ON CONFLICT ON CONSTRAINT webhook_reconcile_pkey DO UPDATE SET secret_id = excluded.secret_id;
+    UPDATE headgate.reconciling r SET next_at = least(r.next_at, now()) WHERE r.relation = keep_log_secret.relation AND r.problem IS NOT NULL;
   END IF;
 END
 $body$;
@@ -218,7 +219,7 @@ BEGIN
   DELETE FROM headgate.past_window p WHERE p.relation = end_turn.relation AND p.window_to < now() - kept;
   UPDATE headgate.reconciling r SET held = greatest(0, r.held - gone), next_at = end_turn.next, holder = NULL, held_until = NULL,
     problem = left(end_turn.problem, 500), failures = CASE WHEN end_turn.problem IS NULL THEN 0 ELSE r.failures + 1 END,
-    looked_at = coalesce(r.looked_at, now())
+    looked_at = now()
   WHERE r.relation = end_turn.relation;
   RETURN QUERY SELECT count(*) FROM headgate.announced a WHERE a.relation = end_turn.relation AND a.came_at IS NULL;
 END

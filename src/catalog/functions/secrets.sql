@@ -101,6 +101,10 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
     sealed = given ->> 'sealed',
     altered_at = now()
   WHERE s.id = (SELECT headgate.find_secret(me, given ->> 'schema', given ->> 'name', caller_schemas));
+  -- Logs that could not be read with the former value are tried at once.
+  UPDATE headgate.reconciling r SET next_at = least(r.next_at, now()) FROM headgate.webhook_reconcile b
+  WHERE b.relation = r.relation AND r.problem IS NOT NULL
+    AND b.secret_id = (SELECT headgate.find_secret(me, given ->> 'schema', given ->> 'name', caller_schemas));
   SELECT headgate.note_value(given)
 $body$;
 

@@ -10,7 +10,7 @@ SELECT n.nspname::text AS schema_name, c.relname::text AS table_name, r.log, w.w
     WHEN w.missing = 0 THEN 'complete'
     WHEN w.sought = 0 THEN 'lost'
     ELSE 'missing' END AS state,
-  w.reason, r.since, r.read_to, r.looked_at, r.problem
+  w.reason, r.since, r.read_to, r.looked_at, r.problem, r.next_at
 FROM headgate.reconciling r
 JOIN pg_class c ON c.oid = r.relation JOIN pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN LATERAL (
@@ -34,5 +34,5 @@ LEFT JOIN LATERAL (
   ) AS p GROUP BY p.window_from, p.window_to
 ) AS w ON true
 WHERE r.relation IN (SELECT k.relation FROM headgate.webhook_table k WHERE headgate.owns_table(k.relation));
-GRANT SELECT (schema_name, table_name, log, window_from, window_to, announced, came, fetched, missing, missing_ids, state, reason, since, read_to, looked_at, problem)
+GRANT SELECT (schema_name, table_name, log, window_from, window_to, announced, came, fetched, missing, missing_ids, state, reason, since, read_to, looked_at, problem, next_at)
   ON headgate.gaps TO PUBLIC;
