@@ -33,6 +33,17 @@ suite('headgate explain', () => {
     const newest = await explain();
     assert.match(newest, /^Request 11 to public\.gh/);
     assert.match(newest, /\{"n":11\}/);
+    // As the function itself says.
+    const retried = async (sql: string) =>
+      Object.values((await client.query<Record<string, string>>(sql)).rows[0] ?? {})[0];
+    assert.match(
+      String(await retried('SELECT headgate.retry_rejected(11)')),
+      /VALIDATE did not accept it.* force => true stores it unchecked/,
+    );
+    const forced = 'SELECT headgate.retry_rejected(11, force => true);';
+    assert.ok(
+      newest.endsWith(`\n\nVALIDATE did not accept it. To store it nevertheless, unchecked: ${forced}\n`),
+    );
     assert.match(newest, /Check the secret, the header name and the signed bytes/);
 
     // Signed rightly, a day ago, by Slack's rules.
@@ -60,6 +71,11 @@ suite('headgate explain', () => {
     await until(async () => (await count()) === 13);
     const kept = await explain();
     assert.match(kept, /200 delivery_differs/);
+    const again = 'SELECT headgate.retry_rejected(13);';
+    assert.ok(
+      kept.endsWith(`\n\nVALIDATE had accepted it. To store it, once its row fits the table: ${again}\n`),
+    );
+    assert.match(String(await retried(again)), /^waiting/);
     assert.match(kept, /answered 202 instead, or as the ANSWER of its table says/);
 
     const proof = createHmac('sha512', 'the-key').update('{"n":1}').digest('base64');

@@ -119,6 +119,15 @@ test('an agent looks at webhooks over the Model Context Protocol', { timeout: 18
       assert.match(found.rows[0]?.['hint'] as string, /\w/);
       const why = await call(client, 'explain', { id: Number(found.rows[0]?.['id']) });
       assert.equal(why.rows[0]?.['code'], 'signature_failed');
+      const { left_out: _, masked: __, ...both } = why.rows[0] ?? {};
+      assert.deepEqual(found.rows[0], both);
+      const bytes = JSON.stringify({ note: injected });
+      const { id, status, authenticated, headers, body_bytes: count, body, body_encoding: as } = both;
+      assert.deepEqual(
+        [typeof id, status, authenticated, count, body, as],
+        ['number', 401, false, bytes.length, bytes, 'utf8'],
+      );
+      assert.equal((headers as Record<string, string>)['content-length'], String(bytes.length));
       const waiting = call(client, 'wait', { table: 'orders', seconds: 60 });
       const posting = new AbortController();
       const posts = (async () => {

@@ -113,6 +113,8 @@ test('a role that the owner names looks at refused requests, and changes nothing
       explained ?? '',
       /"table_name":"orders","door":"http","status":401,"code":"signature_failed"/,
     );
+    const told = await run(process.execPath, [cli, 'explain', '--dsn', dsnOf(headgate, 'agent')]);
+    assert.match(told.stdout, /\n\nOnly the owner of the table can store it\.\n$/);
     const ref = { schema: 'public', table: 'orders' };
     for (const sql of [findEndpoints('', 9), findTables(''), readFacts(ref)]) {
       assert.equal((await agent.query(sql)).rowCount, 1, sql);

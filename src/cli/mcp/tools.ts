@@ -13,7 +13,7 @@ import { senderPage } from '../../senders/sender-page.ts';
 import { hintForSender, senderNamed } from '../../senders/senders.ts';
 import { doctorCommand } from '../doctor.ts';
 import { endpointsCommand } from '../endpoints.ts';
-import { explainCommand } from '../explain.ts';
+import { bodyOf, explainCommand } from '../explain.ts';
 import type { Where } from '../find-headgate.ts';
 import { initCommand } from '../init.ts';
 import { sendersCommand } from '../senders.ts';
@@ -196,7 +196,7 @@ function selected(setting: ToolSetting): Tool[] {
       relationIfAny,
       async (session, given, oid) => {
         const found = await fetched(session, refused(given, oid), count(given));
-        return { ...found, rows: found.rows.map(withHint) };
+        return { ...found, rows: found.rows.map(asExplained) };
       },
     ),
     tool(
@@ -379,7 +379,7 @@ function refused(given: Given, oid: string | null): string {
   const code = textOf(given, 'code');
   return `SELECT r.id, ${utcText('r.received_at')} AS received_at, r.schema_name, r.table_name, r.door, r.status, r.code, r.reason, r.engine_error, r.authenticated,
   r.remote_address, r.method, r.target, r.headers, r.body_bytes,
-  pg_catalog.encode(pg_catalog.substring(r.body, 1, ${limits.mcpBodyBytesMax}), 'escape') AS body_begins, r.retry_outcome, r.retry_reason
+  pg_catalog.encode(pg_catalog.substring(r.body, 1, ${limits.mcpBodyBytesMax}), 'hex') AS body, r.retry_outcome, r.retry_reason
 FROM headgate.rejected_requests r
 WHERE r.received_at > now() - interval '${numberOf(given, 'minutes', 1_440)} minutes'${
     oid === null ? '' : ` AND r.relation = ${quoteLiteral(oid)}::oid`
@@ -387,7 +387,27 @@ WHERE r.received_at > now() - interval '${numberOf(given, 'minutes', 1_440)} min
 ORDER BY r.id DESC`;
 }
 
-function withHint(row: unknown): unknown {
-  const { code, reason } = row as Readonly<Record<string, string | null>>;
-  return { ...(row as object), hint: hintOfRefusal(code ?? '', reason ?? '') };
+/** A row of `refused` in the form of `explain`. */
+function asExplained(row: unknown): unknown {
+  const texts = row as Readonly<Record<string, string | null>>;
+  const { id, status, authenticated, headers, body, body_bytes: bytes, code, reason } = texts;
+  return {
+    ...texts,
+    id: Number(id),
+    status: Number(status),
+    authenticated: authenticated === 't',
+    headers: objectIfWhole(headers ?? '{}'),
+    body_bytes: bytes === null ? null : Number(bytes),
+    ...bodyOf(typeof body === 'string' ? Buffer.from(body, 'hex') : null, bytes ?? ''),
+    hint: hintOfRefusal(code ?? '', reason ?? ''),
+  };
+}
+
+/** Headers that were cut stay a text. */
+function objectIfWhole(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return text;
+  }
 }
