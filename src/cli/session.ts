@@ -116,11 +116,12 @@ export class DatabaseFailure extends PlainError {
   readonly mayPass: boolean;
   readonly sqlstate: string | undefined;
 
-  constructor(message: string, sqlstate: string | undefined) {
+  /** `lasts`: it does not pass by itself, whatever its code says. */
+  constructor(message: string, sqlstate: string | undefined, lasts = false) {
     super(message);
     this.sqlstate = sqlstate;
     this.mayPass =
-      sqlstate === undefined || !/^[0-9A-Z]{5}$/.test(sqlstate) || /^(?:08|53|57)/.test(sqlstate);
+      !lasts && (sqlstate === undefined || !/^[0-9A-Z]{5}$/.test(sqlstate) || /^(?:08|53|57)/.test(sqlstate));
   }
 }
 
@@ -168,7 +169,9 @@ export class Unreachable extends DatabaseFailure {
   readonly wantsPassword: boolean;
 
   constructor(message: string, error: unknown) {
-    super(message, (error as { code?: string } | undefined)?.code);
+    const code = (error as { code?: string } | undefined)?.code;
+    // A login that went wrong is not a connection that broke: the server asks for a password, for example, and there is none.
+    super(message, code, wantsPassword(error) || code === '08P01');
     this.wantsPassword = wantsPassword(error);
   }
 }

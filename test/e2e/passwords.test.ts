@@ -1,17 +1,21 @@
 /** Passwords on the SQL door of the embedded engine: psql, node-postgres, psycopg, and strangers. */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
 import { makeAuthority } from '../support/certificates.ts';
+import { onEnd } from '../support/cleanup.ts';
 import { spawnHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { run } from '../support/run.ts';
 import { requireTool } from '../support/tools.ts';
+import { until } from '../support/until.ts';
 
 const password = 'correct horse, "battery" \\ staple$=';
 
@@ -103,6 +107,32 @@ test('root by the setting, other roles as PostgreSQL keeps them, strangers not a
   for (const secret of [password, JSON.stringify(password).slice(1, -1), 'réader 2']) {
     assert.ok(!headgate.stderr.includes(secret) && !headgate.stdout.includes(secret));
   }
+});
+
+test('a command that stays ends when the server asks for a password that it does not have', async (t) => {
+  const dataDir = join(await temporaryFolder(t), 'data');
+  const open = await startHeadgate(t, { dataDir });
+  const { listen, sql } = open.ports;
+  const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
+  const tail = spawn(process.execPath, [cli, 'tail', '--dsn', `postgresql://root@127.0.0.1:${sql.port}/dev`]);
+  onEnd(t, 'tail', () => void tail.kill('SIGKILL'));
+  const ended = once(tail, 'close');
+  let said = '';
+  tail.stderr.on('data', (text: Buffer) => (said += text.toString()));
+  const begun = `SELECT FROM pg_stat_activity WHERE application_name = 'headgate tail'`;
+  const root = await open.client(t);
+  await until(async () => (await root.query(begun)).rowCount === 1 && said !== '');
+  await open.signal('SIGTERM');
+  await startHeadgate(t, {
+    dataDir,
+    args: [`--listen-port=${listen.port}`, `--sql-port=${sql.port}`],
+    env: { HEADGATE_SQL_PASSWORD: password },
+  });
+  assert.deepEqual(await ended, [1, null]);
+  assert.match(
+    said,
+    /\nheadgate: the database cannot be reached: .*the server asks for the password of "root", and the connection string has none\n$/,
+  );
 });
 
 test('psql and psycopg, also over TLS; channel binding cannot be demanded', async (t) => {
