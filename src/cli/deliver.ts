@@ -7,6 +7,7 @@ import { Delivering } from '../deliver/deliveries.ts';
 import type { Attempt } from '../deliver/deliveries.ts';
 import { attemptsMax, concurrencyMax, planOf, refuseUnreachable } from '../deliver/plan.ts';
 import type { DeliverSettings } from '../deliver/plan.ts';
+import { spanText } from '../kit/duration.ts';
 import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { numberOf } from '../senders/send-options.ts';
@@ -64,8 +65,11 @@ export async function deliverCommand(
   return delivering.gone ? 1 : interrupted;
 }
 
-function say({ id, attempt, outcome, why }: Attempt, { json }: DeliverOptions, io: CommandIo): void {
-  if (json === true) return io.print(jsonLine({ id, attempt, outcome, why }));
+function say({ id, attempt, outcome, why, againS }: Attempt, { json }: DeliverOptions, io: CommandIo): void {
+  const seconds = againS === null ? null : Math.round(againS);
+  if (json === true) return io.print(jsonLine({ id, attempt, outcome, why, again_seconds: seconds }));
   const said = why === null ? outcome : `${outcome}: ${plain(why)}`;
-  io.note(`row ${plain(id)}, attempt ${attempt}: ${said}\n`);
+  io.note(
+    `row ${plain(id)}, attempt ${attempt}: ${said}${seconds === null ? '' : `; again in ${spanText(seconds)}`}\n`,
+  );
 }

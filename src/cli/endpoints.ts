@@ -61,7 +61,7 @@ export async function endpointsCommand(where: Where, json: boolean, io: CommandI
   if (json)
     for (const { 'rows, about': about, 'refused, 24 h': refused, ...row } of shown)
       io.print(jsonLine({ ...row, rows: about, refused }));
-  else if (shown.length === 0) io.note('you own no webhook table in this database\n');
+  else if (shown.length === 0) io.note('you own no webhook table in this database, and may look at none\n');
   else {
     const work = worked ? ['open', 'dead'] : [];
     const columns = ['schema', 'table', 'validate', 'rows, about', 'refused, 24 h', ...work, 'url'];

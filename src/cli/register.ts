@@ -107,7 +107,7 @@ function endpointCommands({ shell, command, placed, where }: Making): void {
       await end(statusCommand(named, json === true, shell.io()));
     });
 
-  placed(command('endpoints', 'list the webhook tables that you own'))
+  placed(command('endpoints', 'list the webhook tables that you own or may look at'))
     .option('--json', 'print one JSON object per line')
     .action(async (options: Placed & { json?: boolean }) => {
       const { endpointsCommand } = await import('./endpoints.ts');
@@ -230,7 +230,7 @@ function readingCommands({ shell, command, placed, where, dataDirOf }: Making): 
 
   shell
     .withDataDir(command('console', 'print a link that logs a browser in to the console'))
-    .option('--open <page>', 'the page that the link opens: refused/17, or an address of the console')
+    .option('--open <page>', 'the page that the link opens: requests/r17, or an address of the console')
     .action(async (options: Placed & { open?: string }) => {
       const { consoleCommand } = await import('./console-commands.ts');
       process.stdout.write(`${await consoleCommand(await dataDirOf(options), options.open)}\n`);

@@ -33,6 +33,8 @@ export interface Attempt {
   readonly outcome: 'delivered' | 'failed' | 'dead';
   /** Why not; null: it was delivered. */
   readonly why: string | null;
+  /** Seconds until the next attempt may begin; null: there is none. */
+  readonly againS: number | null;
 }
 
 export interface DeliveringOptions {
@@ -138,8 +140,8 @@ export class Delivering {
     const { id, delivery, body, has_body: hasBody } = row;
     const attempt = Number(row['attempts']);
     const mine = [id, attempt];
-    const tell = (outcome: Attempt['outcome'], why: string | null): void =>
-      this.#options.told({ id: id ?? '', attempt, outcome, why });
+    const tell = (outcome: Attempt['outcome'], why: string | null, againS: number | null = null): void =>
+      this.#options.told({ id: id ?? '', attempt, outcome, why, againS });
     const problem = problemOf(delivery ?? '', body ?? null, hasBody === 'true');
     if (problem !== null) {
       await run(this.#lease.dead, [...mine, problem, most]);
@@ -158,8 +160,10 @@ export class Delivering {
     this.#restAfter(retryAfterS);
     const pauseS = (pausesS[Math.min(attempt, pausesS.length) - 1] ?? 5) * (0.5 + Math.random() / 2);
     const isLast = attempt >= most;
-    await run(this.#lease.failed, [...mine, why, isLast ? 0 : Math.max(pauseS, retryAfterS)]);
-    tell(isLast ? 'dead' : 'failed', why);
+    const againS = Math.max(pauseS, retryAfterS);
+    await run(this.#lease.failed, [...mine, why, isLast ? 0 : againS]);
+    if (isLast) tell('dead', why);
+    else tell('failed', why, againS);
   }
 
   async #send(

@@ -85,7 +85,9 @@ export function keyOf(text: string): Buffer {
   const secret = text.trim();
   const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64');
   if (!/^whsec_[A-Za-z0-9+/]+={0,2}$/.test(secret) || key.length < 24 || key.length > 64)
-    throw new PlainError('the secret is not whsec_ and the base64 of 24 to 64 bytes');
+    throw new PlainError(
+      'the secret is not whsec_ and the base64 of 24 to 64 bytes: headgate send standard_webhooks --make-secret prints one',
+    );
   return key;
 }
 

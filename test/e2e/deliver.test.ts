@@ -209,12 +209,15 @@ test('410 ends it, the last attempt makes a row dead, and a host that is not lis
   const untouched = await root.query('SELECT attempts, done_at, last_error FROM orders');
   assert.deepEqual(untouched.rows, [{ attempts: 0, done_at: null, last_error: null }]);
 
-  // A person sees where to, and each delivery.
+  // A person sees where to, each delivery, and when there is another one.
+  status = 500;
   const shown = deliver(t, headgate, file, to);
+  await until(() => shown.said().includes('500') || shown.child.exitCode !== null);
+  status = 200;
   await until(() => shown.said().includes('delivered') || shown.child.exitCode !== null);
   assert.match(
     shown.said(),
-    /^delivering orders to http:\S+\/; Ctrl-C ends\nrow \d+, attempt 1: delivered\n/,
+    /^delivering orders to http:\S+\/; Ctrl-C ends\nrow \d+, attempt 1: failed: it answered 500; again in [345] s\nrow \d+, attempt 2: delivered\n/,
   );
 });
 
