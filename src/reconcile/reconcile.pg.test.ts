@@ -74,7 +74,7 @@ async function stage(t: TestContext) {
     // The last statement of one that was closed may still run, and take the table.
     await until(async () => {
       const [others] = await root.run(
-        `SELECT count(*)::int FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`,
+        `SELECT count(*)::int FROM pg_stat_activity WHERE application_name = 'headgate reconcile'`,
       );
       return others?.[0] === 0;
     });
@@ -236,9 +236,9 @@ suite('an API that lies', () => {
     await root.run(`ALTER SECRET tok WITH (backend = 'meta') AS 'ghp_another'`);
     await until(() => api.asked.length > calls);
     await until(() => told.at(-1) === 'again: the API answered 403');
-    const more = api.asked.length;
+    const turns = told.length;
     await root.run('ALTER TABLE h SET (reconcile_secret = tok)');
-    await until(() => api.asked.length > more);
+    await until(() => told.length > turns);
     api.answer = page([]);
     await restAfter(1);
     assert.equal(told.at(-1), 'read');
