@@ -6,10 +6,12 @@ import { fileURLToPath } from 'node:url';
 import type { Client } from 'pg';
 import { listNeeds } from '../../src/console/endpoint-list.ts';
 import { asked } from '../support/asked.ts';
+import { onEnd } from '../support/cleanup.ts';
 import { commandsOf } from '../support/docs.ts';
 import { sharedHeadgate, startHeadgate } from '../support/headgate.ts';
 import { run } from '../support/run.ts';
 import { githubToken, SenderLogs, stripeToken } from '../support/sender-logs.ts';
+import { startTcpServer } from '../support/tls-server.ts';
 import { until } from '../support/until.ts';
 
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
@@ -83,6 +85,40 @@ suite('tables that are compared with the log of their sender', () => {
     );
     assert.equal(logs.calls.filter(({ what }) => what.startsWith('POST')).length, lost.length);
     assert.doesNotMatch(headgate.stderr + headgate.stdout, new RegExp(githubToken));
+  });
+
+  test('two Headgates on one database: one reads the log, each event is stored once, and the other goes on after a kill', async (t) => {
+    const [logs, server] = [await SenderLogs.open(t), await startTcpServer()];
+    onEnd(t, 'server', () => server.close());
+    const env = {
+      HEADGATE_RECONCILE_APIS: logs.apis,
+      HEADGATE_DATABASE_URL: `postgresql://root@127.0.0.1:${server.port}/postgres?sslmode=disable`,
+      HEADGATE_MASTER_KEY: Buffer.alloc(32, 7).toString('base64'),
+    };
+    const [one, other] = [await startHeadgate(t, { env }), await startHeadgate(t, { env })];
+    const client = await other.client(t, 'postgres');
+    await client.query(`CREATE SECRET signing WITH (backend = 'meta') AS '${signingSecret}';
+      CREATE SECRET token WITH (backend = 'meta') AS '${stripeToken}'`);
+    await client.query(`CREATE TABLE stripe_events (data JSONB) INCLUDE BODY AS body WITH (connector = 'webhook', document = 'data', dedupe = 'sender')
+      VALIDATE SECRET signing USING stripe`);
+    const sent = Array.from({ length: 550 }, (_, i) => logs.addStripe(300_000, `n${i}`));
+    await client.query(`ALTER TABLE stripe_events SET (reconcile = 'stripe', reconcile_secret = token)`);
+    const whole = async () => (await gapsOf(client, 'stripe_events'))?.came === sent.length;
+    await until(whole);
+    const paths = logs.calls.map(({ what }) => what);
+    assert.ok(paths.length >= 6);
+    assert.deepEqual(paths, [...new Set(paths)], 'no page is read twice');
+    sent.push(...Array.from({ length: 250 }, (_, i) => logs.addStripe(200_000, `m${i}`)));
+    // The first turn may not have ended yet.
+    await untilGaps(client, 'stripe_events', () => logs.calls.length > paths.length);
+    await one.signal('SIGKILL');
+    await client.query('UPDATE headgate.reconciling SET held_until = now()');
+    await untilGaps(client, 'stripe_events', ({ came }) => came === sent.length);
+    const { rows } = await client.query<{ body: Buffer }>('SELECT body FROM stripe_events');
+    assert.deepEqual(
+      rows.map(({ body }) => body.toString()).toSorted(),
+      sent.map(({ text }) => text).toSorted(),
+    );
   });
 
   test('Stripe: what never arrived is stored as the log shows it, marked as fetched; other types are not deliveries', async (t) => {
