@@ -12,6 +12,7 @@ import { lockNotAvailable } from '../engine/sqlstate.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Observe, TableName } from '../observe/observations.ts';
 import type { OwnerLogins } from '../engine/owner-logins.ts';
+import { DatabaseLoop } from '../kit/database-loop.ts';
 import { rowConditionProblem } from '../kit/row-condition.ts';
 import * as sql from './statements.ts';
 import { NotRemoved, reasons } from './reasons.ts';
@@ -43,39 +44,15 @@ export interface RetentionOptions {
   readonly clock: () => number;
 }
 
-export class Retention {
+export class Retention extends DatabaseLoop {
   readonly #options: RetentionOptions;
-  readonly #databases = new Map<
-    string,
-    { readonly closing: AbortController; readonly ended: Promise<void> }
-  >();
-  #closed = false;
 
   constructor(options: RetentionOptions) {
+    super();
     this.#options = options;
   }
 
-  /** From now on; the catalog exists. */
-  serve(database: string): void {
-    if (this.#closed || this.#databases.has(database)) return;
-    const closing = new AbortController();
-    this.#databases.set(database, { closing, ended: this.#run(database, closing.signal) });
-  }
-
-  /** Closes the connection to a database, so that it can be dropped or renamed. */
-  async release(database: string): Promise<void> {
-    const found = this.#databases.get(database);
-    this.#databases.delete(database);
-    found?.closing.abort();
-    await found?.ended;
-  }
-
-  async close(): Promise<void> {
-    this.#closed = true;
-    await Promise.all([...this.#databases.keys()].map((database) => this.release(database)));
-  }
-
-  async #run(database: string, signal: AbortSignal): Promise<void> {
+  protected override async run(database: string, signal: AbortSignal): Promise<void> {
     const { engine, limits, observe } = this.#options;
     let isLeft = false;
     while (!signal.aborted) {

@@ -8,6 +8,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Engine } from '../engine/engine.ts';
 import type { Limits } from '../config/limits.ts';
+import { DatabaseLoop } from '../kit/database-loop.ts';
 import { connected, ownLogin } from '../keep/row-sessions.ts';
 import type { RowSession } from '../keep/row-sessions.ts';
 import * as sql from './statements.ts';
@@ -22,39 +23,19 @@ export interface ReconciliationOptions extends Omit<TurnParts, 'limits' | 'told'
   readonly hasTables: (database: string) => boolean;
 }
 
-export class Reconciliation {
+export class Reconciliation extends DatabaseLoop {
   readonly #options: ReconciliationOptions;
-  readonly #databases = new Map<
-    string,
-    { readonly closing: AbortController; readonly ended: Promise<void> }
-  >();
-  #closed = false;
 
   constructor(options: ReconciliationOptions) {
+    super();
     this.#options = options;
   }
 
-  /** From now on; the catalog exists. */
-  serve(database: string): void {
-    if (this.#closed || this.#options.apis.size === 0 || this.#databases.has(database)) return;
-    const closing = new AbortController();
-    this.#databases.set(database, { closing, ended: this.#run(database, closing.signal) });
+  override serve(database: string): void {
+    if (this.#options.apis.size > 0) super.serve(database);
   }
 
-  /** Closes the connection to a database, so that it can be dropped or renamed. */
-  async release(database: string): Promise<void> {
-    const found = this.#databases.get(database);
-    this.#databases.delete(database);
-    found?.closing.abort();
-    await found?.ended;
-  }
-
-  async close(): Promise<void> {
-    this.#closed = true;
-    await Promise.all([...this.#databases.keys()].map((database) => this.release(database)));
-  }
-
-  async #run(database: string, signal: AbortSignal): Promise<void> {
+  protected override async run(database: string, signal: AbortSignal): Promise<void> {
     const { engine, limits, observe, hasTables } = this.#options;
     const parts = { ...this.#options, told: new Map<string, string>() };
     while (!signal.aborted) {
