@@ -5,9 +5,10 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { suite, test } from 'node:test';
-import { briefOf, spanText } from '../console/outcome-summary.ts';
+import { briefOf } from '../console/outcome-summary.ts';
 import type { ToExplain } from '../console/outcome-summary.ts';
 import { explain } from '../console/explained.ts';
+import { spanText } from '../kit/duration.ts';
 import { refusals } from '../errors/refusals.ts';
 import type { SecretKeys, Sender } from '../senders/sender.ts';
 import { expressionOf, senders, signedRequest } from '../senders/senders.ts';

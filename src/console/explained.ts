@@ -4,8 +4,9 @@
  * page shows beside it. Pure.
  */
 import type { Cause } from '../types/cause.ts';
-import { ageText, columnOf, cut, isNoObject, notJsonOf, spanText } from './outcome-summary.ts';
+import { ageText, columnOf, cut, isNoObject, notJsonOf } from './outcome-summary.ts';
 import type { ToExplain } from './outcome-summary.ts';
+import { spanText } from '../kit/duration.ts';
 import { sizeText } from './visible-text.ts';
 
 export interface Explained {

@@ -2,6 +2,7 @@
  * What became of a request in a few words, for a line of a list: at most 28 characters. The sentence is in explained.ts. Pure.
  */
 import type { Cause } from '../types/cause.ts';
+import { spanText } from '../kit/duration.ts';
 import { sizeText } from './visible-text.ts';
 
 export interface ToExplain {
@@ -16,18 +17,6 @@ export interface ToExplain {
   readonly rows: number;
   /** Of a request that led to no table. */
   readonly path?: string;
-}
-
-/** `7 minutes`, `45 s`, `2 h 5 min`. */
-export function spanText(seconds: number): string {
-  const s = Math.round(Math.abs(seconds));
-  if (s < 120) return `${s} s`;
-  if (s < 7_200)
-    return s % 60 === 0 || s >= 600
-      ? `${Math.round(s / 60)} minutes`
-      : `${Math.floor(s / 60)} min ${s % 60} s`;
-  if (s < 172_800) return `${Math.floor(s / 3_600)} h ${Math.round((s % 3_600) / 60)} min`;
-  return `${Math.round(s / 86_400)} days`;
 }
 
 /** An age well beyond the limit is said in minutes; one that is close to it to the second. */

@@ -9,8 +9,14 @@ export function spanOf(text: string): number {
   return Number(count) * { s: 1, m: 60, h: 3600, d: 86_400 }[unit as 's' | 'm' | 'h' | 'd'];
 }
 
-/** Seconds → `40 s`, `3 min`, `2 h`: rounded, in the largest unit of which there are two. */
+/** `7 minutes`, `45 s`, `2 h 5 min`. */
 export function spanText(seconds: number): string {
-  if (seconds < 120) return `${Math.round(seconds)} s`;
-  return seconds < 7_200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3_600)} h`;
+  const s = Math.round(Math.abs(seconds));
+  if (s < 120) return `${s} s`;
+  if (s < 7_200)
+    return s % 60 === 0 || s >= 600
+      ? `${Math.round(s / 60)} minutes`
+      : `${Math.floor(s / 60)} min ${s % 60} s`;
+  if (s < 172_800) return `${Math.floor(s / 3_600)} h ${Math.round((s % 3_600) / 60)} min`;
+  return `${Math.round(s / 86_400)} days`;
 }

@@ -1,7 +1,7 @@
 /** Why a request was refused: the sentence, how late it was, what to do, and what else had the same reason. */
 import type { JSX } from 'preact';
 import type { Cause } from '../../types/cause.ts';
-import { spanText } from '../outcome-summary.ts';
+import { spanText } from '../../kit/duration.ts';
 import type { Explained, NextStep } from '../explained.ts';
 import { isKept } from '../request-filter.ts';
 import { sameReason } from '../request-statements.ts';
