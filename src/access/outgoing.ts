@@ -158,6 +158,13 @@ export interface OutgoingResponse {
   readonly body: Buffer;
 }
 
+/** What `Retry-After` says (RFC 9110 §10.2.3), in ms from `nowMs`: less than 0 is a date that has passed; null: nothing that can be read. */
+export function retryAfterMs({ headers }: Pick<OutgoingResponse, 'headers'>, nowMs: number): number | null {
+  const said = headers['retry-after'] ?? '';
+  const ms = /^\d{1,9}$/.test(said) ? Number(said) * 1_000 : Date.parse(said) - nowMs;
+  return Number.isFinite(ms) ? ms : null;
+}
+
 type Bounds = Pick<Limits, 'outgoingMs' | 'outgoingBytesMax'>;
 
 export function createFetch(network: Network, bounds: Bounds): Fetch {

@@ -5,6 +5,7 @@
  */
 import { createHash, createHmac, createPublicKey, sign } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import { retryAfterMs } from '../access/outgoing.ts';
 import type { OutgoingResponse, HttpExchange } from '../access/outgoing.ts';
 import { limits } from '../config/limits.ts';
 
@@ -184,11 +185,10 @@ function locationOf({ headers: { location = '' } }: OutgoingResponse): string {
   return text({ location }, 'location');
 }
 
-/** In ms from now, from seconds or a date; null: neither is given. */
-function retryOf({ headers }: OutgoingResponse): number | null {
-  const said = headers['retry-after'] ?? '';
-  const ms = /^\d{1,9}$/.test(said) ? Number(said) * 1_000 : Date.parse(said) - Date.now();
-  return Number.isFinite(ms) && ms > 0 ? ms : null;
+/** In ms from now; null: at once, or as usual. */
+function retryOf(answer: OutgoingResponse): number | null {
+  const ms = retryAfterMs(answer, Date.now());
+  return ms !== null && ms > 0 ? ms : null;
 }
 
 function problemOf(answer: OutgoingResponse): { readonly type: string; readonly error: AcmeError } {

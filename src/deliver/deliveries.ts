@@ -11,7 +11,7 @@
  */
 import { createHmac } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import { createDelivery } from '../access/outgoing.ts';
+import { createDelivery, retryAfterMs } from '../access/outgoing.ts';
 import type { OutgoingResponse } from '../access/outgoing.ts';
 import { leaseOn } from '../client/lease.ts';
 import type { Lease } from '../client/lease.ts';
@@ -229,9 +229,7 @@ function first(table: string, key: string): string {
   return `CASE WHEN ${own} IS NULL THEN ${noneBefore(`${others} IS NULL`)} ELSE ${noneBefore(`${others} = ${own}`)} END`;
 }
 
-/** Seconds, or a date: https://www.rfc-editor.org/rfc/rfc9110#field.retry-after */
-export function retryAfterOf({ headers }: Pick<OutgoingResponse, 'headers'>, nowMs = Date.now()): number {
-  const text = headers['retry-after'] ?? '';
-  const seconds = /^\d{1,9}$/.test(text) ? Number(text) : (Date.parse(text) - nowMs) / 1_000;
-  return Number.isFinite(seconds) ? Math.min(limits.deliverRetryAfterMaxS, Math.max(0, seconds)) : 0;
+/** In seconds, up to a day. */
+export function retryAfterOf(answer: Pick<OutgoingResponse, 'headers'>, nowMs = Date.now()): number {
+  return Math.min(limits.deliverRetryAfterMaxS, Math.max(0, (retryAfterMs(answer, nowMs) ?? 0) / 1_000));
 }

@@ -3,6 +3,7 @@
  * API says of its rate. Throws NotNow if it has to be left alone for a while, ApiRefused for any other answer, neither with the token.
  */
 import { setTimeout as pause } from 'node:timers/promises';
+import { retryAfterMs } from '../access/outgoing.ts';
 import type { HttpExchange, OutgoingResponse } from '../access/outgoing.ts';
 import type { Limits } from '../config/limits.ts';
 import { backoffMs } from '../kit/backoff.ts';
@@ -107,14 +108,10 @@ export class Api {
   }
 
   /** As the API says; null: it does not. */
-  #restOf({ headers }: OutgoingResponse): number | null {
-    const after = headers['retry-after'];
-    if (after !== undefined) {
-      const seconds = numberOf(after);
-      const restMs = seconds === null ? Date.parse(after) - this.nowMs : seconds * 1_000;
-      if (Number.isFinite(restMs)) return restMs;
-    }
-    const reset = numberOf(headers['x-ratelimit-reset']);
+  #restOf(answer: OutgoingResponse): number | null {
+    const restMs = retryAfterMs(answer, this.nowMs);
+    if (restMs !== null) return restMs;
+    const reset = numberOf(answer.headers['x-ratelimit-reset']);
     return reset === null ? null : reset * 1_000 - this.nowMs;
   }
 

@@ -2,6 +2,7 @@
  * The receiver of the settings, as OTLP over HTTP has it (https://opentelemetry.io/docs/specs/otlp/#otlphttp-response): takes a message, returns what
  * became of it, and never rejects. Reports once for consecutive failures that are all the same, and when it works again.
  */
+import { retryAfterMs } from '../access/outgoing.ts';
 import type { HttpPost, OutgoingResponse } from '../access/outgoing.ts';
 import type { Observe } from '../observe/observations.ts';
 
@@ -50,7 +51,7 @@ export class OtlpReceiver {
     this.#failed(`${url.hostname}: it answered ${status}`);
     if (status === 413) return { kind: 'too large' };
     return retryable.has(status)
-      ? { kind: 'later', afterMs: retryAfterMs(answer.headers['retry-after'], now()) }
+      ? { kind: 'later', afterMs: retryAfterMs(answer, now()) }
       : { kind: 'refused' };
   }
 
@@ -72,12 +73,4 @@ function rejectedOf(body: Buffer): number {
   const [, count = '0'] =
     /"rejected(?:Spans|DataPoints)"\s*:\s*"?(\d{1,15})/.exec(body.toString('latin1')) ?? [];
   return Number(count);
-}
-
-/** Seconds, or a date (RFC 9110 §10.2.3). */
-function retryAfterMs(text: string | undefined, now: number): number | null {
-  if (text === undefined) return null;
-  if (/^\d{1,9}$/.test(text)) return Number(text) * 1_000;
-  const at = Date.parse(text);
-  return Number.isNaN(at) ? null : Math.max(0, at - now);
 }
