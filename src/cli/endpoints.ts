@@ -15,10 +15,16 @@ const list = `SELECT current_database()::text AS database, n.nspname::text AS sc
     WHERE b.relation = w.relation) AS secrets,
   greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid))::text AS rows,
   (SELECT count(*) FROM headgate.rejected_requests q WHERE q.relation = w.relation AND q.received_at > now() - interval '1 day')::text AS refused,
-  (SELECT count(*) = 4 FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND NOT a.attisdropped AND a.attname IN ('done_at', 'attempts', 'run_after', 'last_error'))::text AS leased
+  (SELECT count(*) = 4 FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND NOT a.attisdropped AND a.attname IN ('done_at', 'attempts', 'run_after', 'last_error'))::text AS leased,
+  g.problem, g.missing
 FROM headgate.webhook_table w
 JOIN pg_catalog.pg_class c ON c.oid = w.relation
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN (
+  SELECT s.schema_name, s.table_name, max(s.problem) AS problem,
+    coalesce(sum(s.missing) FILTER (WHERE s.state IN ('missing', 'lost') AND s.window_from > now() - interval '7 days'), 0)::text AS missing
+  FROM headgate.gaps s GROUP BY 1, 2
+) g ON g.schema_name = n.nspname::text AND g.table_name = c.relname::text
 WHERE headgate.sees_table(w.relation)
 ORDER BY n.nspname, c.relname`;
 
@@ -35,6 +41,17 @@ async function workOf(
   if (leased !== 'true') return {};
   const [found] = await session.rows(work(schema ?? '', table ?? '')).catch(() => []);
   return found === undefined ? {} : { open: Number(found['open']), dead: Number(found['dead']) };
+}
+
+/** Of a table with the option `reconcile`, for its owner: why its sender's log is not read, and what of the last 7 days is missing. */
+function logOf({ problem, missing }: Texts): Readonly<Record<string, string | number | null>> {
+  return missing === null ? {} : { log_problem: problem ?? null, log_missing: Number(missing) };
+}
+
+function logText({ problem, missing }: Texts): string {
+  if (missing === null) return '';
+  if (problem !== null) return `not read: ${problem ?? ''}`;
+  return missing === '0' ? 'complete' : `${missing ?? ''} missing`;
 }
 
 export async function endpointsCommand(where: Where, json: boolean, io: CommandIo): Promise<number> {
@@ -55,6 +72,7 @@ export async function endpointsCommand(where: Where, json: boolean, io: CommandI
       'rows, about': Number(count),
       'refused, 24 h': Number(refused),
       ...jobs,
+      ...(json ? logOf(row) : { log: logText(row) }),
     };
   });
   const worked = rows.some(({ jobs }) => 'open' in jobs);
@@ -64,7 +82,8 @@ export async function endpointsCommand(where: Where, json: boolean, io: CommandI
   else if (shown.length === 0) io.note('you own no webhook table in this database, and may look at none\n');
   else {
     const work = worked ? ['open', 'dead'] : [];
-    const columns = ['schema', 'table', 'validate', 'rows, about', 'refused, 24 h', ...work, 'url'];
+    const log = rows.some(({ row }) => row['missing'] !== null) ? ['log'] : [];
+    const columns = ['schema', 'table', 'validate', 'rows, about', 'refused, 24 h', ...work, ...log, 'url'];
     io.print(tableOf(shown, columns, io, 'url'));
   }
   return 0;

@@ -23,6 +23,7 @@ import type { LiveRequest } from './connection.ts';
 import type { Exchange, ServerContext, HttpRequest, HttpResponse, Incoming } from './exchange.ts';
 import { FastConnections } from './fast-connection.ts';
 import { Inflations } from './inflation.ts';
+import { withoutFetched } from './fetched-header.ts';
 import { isHeadOfParserError, protocolRefusal, refusalForParserError } from './protocol.ts';
 import { rawMessage } from './reply.ts';
 import type { HttpReply } from './reply.ts';
@@ -294,6 +295,7 @@ export class HttpServer<E extends Exchange> {
     awaitsContinue: boolean,
   ): E | null {
     if (connection === undefined || connection.ending) return null;
+    if (!(request instanceof WholeRequest)) withoutFetched(request);
     const exchange = this.#handler.exchange({
       context: this.context,
       connection,
@@ -331,6 +333,7 @@ export class HttpServer<E extends Exchange> {
     const { offers } = this.#handler;
     const connection = this.#connections.get(socket);
     connection?.releaseParser();
+    withoutFetched(request);
     const failed = () => void socket.destroy();
     socket.on('error', failed);
     if (connection === undefined) return void socket.destroy();

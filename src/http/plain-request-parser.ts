@@ -4,6 +4,7 @@
  * and whatever is rare. Accepts a part of what Node's parser accepts, and reads that part as Node's parser does (recogniser.test.ts
  * compares them). Pure.
  */
+import { fetchedName } from './fetched-header.ts';
 
 /** The bytes so far are correct, but not complete. */
 export const more = 0;
@@ -32,7 +33,7 @@ const [tab, lineFeed, carriageReturn, blank, zero, nine, colon] = [9, 10, 13, 32
 const version = Buffer.from(' HTTP/1.1\r\n');
 
 /**
- * Names that determine where a message ends, what happens to its connection, or how its body is read. `host` and
+ * Names that determine where a message ends, what happens to its connection, or how its body is read; and the one that is removed. `host` and
  * `content-length` have to come exactly once, `connection` at most once; a request with any of the others is left to Node's parser.
  */
 type Named = 'host' | 'length' | 'connection' | 'other';
@@ -47,6 +48,7 @@ const named: readonly (readonly [name: string, means: Named])[] = [
   ['http2-settings', 'other'],
   ['expect', 'other'],
   ['trailer', 'other'],
+  [fetchedName, 'other'],
 ];
 const namedByLength = Array.from({ length: 32 }, (_, length) =>
   named.filter(([name]) => name.length === length),

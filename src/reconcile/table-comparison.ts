@@ -10,6 +10,7 @@ import type { HttpExchange } from '../access/outgoing.ts';
 import type { Limits } from '../config/limits.ts';
 import { deliveryOf } from '../decode/delivery.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
+import { fetchedHeader } from '../http/fetched-header.ts';
 import type { RowSession } from '../keep/row-sessions.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import { identities } from '../catalog/seals.ts';
@@ -330,9 +331,6 @@ export class Turn {
     return [this.#table.oid, this.#me, this.#parts.limits.reconcileHoldS];
   }
 }
-
-/** What marks a row as fetched, where `INCLUDE HEADER` takes it. */
-const fetchedHeader = 'Headgate-Fetched';
 
 /** As whom a turn holds its tables: nobody else has been, or will be. */
 export const newHolder = (): string => randomUUID();

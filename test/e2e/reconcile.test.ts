@@ -9,10 +9,12 @@ import { asked } from '../support/asked.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { commandsOf } from '../support/docs.ts';
 import { sharedHeadgate, startHeadgate } from '../support/headgate.ts';
+import { chunked, post, RawClient } from '../support/raw-http.ts';
 import { run } from '../support/run.ts';
 import { githubToken, SenderLogs, stripeToken } from '../support/sender-logs.ts';
 import { startTcpServer } from '../support/tls-server.ts';
 import { until } from '../support/until.ts';
+import { WsClient } from '../support/ws-client.ts';
 
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 const signingSecret = 'whsec_0123456789abcdef';
@@ -36,6 +38,13 @@ interface Gap {
   readonly ids: readonly string[] | null;
   readonly problem: string | null;
   readonly looked: boolean;
+}
+
+/** A line of `headgate endpoints --json`. */
+interface Need {
+  readonly table: string;
+  readonly log_problem: string;
+  readonly log_missing: number;
 }
 
 async function gapsOf(client: Client, table: string): Promise<Gap | undefined> {
@@ -171,6 +180,38 @@ suite('tables that are compared with the log of their sender', () => {
 // Nobody is there: nothing of this leaves the machine.
 const shared = sharedHeadgate({
   env: { HEADGATE_RECONCILE_APIS: 'github=http://127.0.0.1:9,stripe=http://127.0.0.1:9' },
+});
+
+test('no sender can mark a row as fetched, at any door', async (t) => {
+  const headgate = await shared();
+  const client = await headgate.client(t);
+  await client.query(`CREATE SECRET own WITH (backend = 'meta') AS 'kept';
+    CREATE TABLE marked (data JSONB) INCLUDE HEADER 'headgate-fetched' AS fetched WITH (connector = 'webhook', document = 'data')
+    VALIDATE SECRET own AS headers ->> 'headgate-fetched' IS NULL AND secure_compare(headers ->> 'x-own', own)`);
+  const path = '/webhook/dev/public/marked';
+  const port = headgate.ports.listen.port;
+  const raw = await RawClient.connect(port);
+  const own = 'x-own: kept\r\n';
+  for (const bytes of [
+    post(path, '{}', own),
+    post(path, '{}', `Headgate-Fetched: stripe\r\n${own}`),
+    post(path, '{}', `${own}HEADGATE-FETCHED: stripe\r\nheadgate-fetched: github\r\n`),
+    chunked(path, ['{', '}'], `headgate-Fetched: stripe\r\n${own}`, 'Headgate-Fetched: stripe\r\n'),
+    post(path, '{}', own),
+  ]) {
+    raw.send(bytes);
+    assert.equal((await raw.answer())?.status, 200, bytes);
+  }
+  raw.destroy();
+  const socket = await WsClient.open(`ws://127.0.0.1:${port}/ingest/dev/public/marked`, {
+    headers: { 'Headgate-Fetched': 'stripe', 'x-own': 'kept' },
+  });
+  socket.send(1, [{ op: 'insert', data: {} }]);
+  await socket.acked(1);
+  await socket.close();
+  const { rows } = await client.query('SELECT count(*)::int AS n, count(fetched)::int AS marked FROM marked');
+  assert.deepEqual(rows, [{ n: 6, marked: 0 }]);
+  await client.query('DROP TABLE marked; DROP SECRET own');
 });
 
 suite('the statements of the option reconcile', () => {
@@ -311,6 +352,11 @@ suite('the statements of the option reconcile', () => {
       looks[0] ?? '',
       /^look +reconcile +the log of public\.m is not read: .*names no log.*; again at 20\S+Z$/,
     );
+    const listed = await run(process.execPath, [cli, 'endpoints', '--dsn', dsn, '--json']);
+    const { table: m, log_problem: problem, log_missing: missing } = JSON.parse(listed.stdout) as Need;
+    assert.deepEqual([m, /names no log/.test(problem), missing], ['m', true, 0], listed.stdout);
+    const shown = await run(process.execPath, [cli, 'endpoints', '--dsn', dsn]);
+    assert.match(shown.stdout, /^schema .* log +url\n.*not read: .*names no log/);
     const metrics = (await asked(`${headgate.adminUrl}/metrics`)).text;
     assert.match(
       metrics,
