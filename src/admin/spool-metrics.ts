@@ -5,14 +5,11 @@
 import { Counter, Gauge } from 'prom-client';
 import type { Registry } from 'prom-client';
 import { limits } from '../config/limits.ts';
-import type { Observation } from '../observe/observations.ts';
+import type { Readers } from '../observe/context.ts';
 import type { SpoolState } from '../spool/spool-state.ts';
 
-/** `state` returns null if nothing is kept here. Returns the reader of observations. */
-export function registerSpool(
-  registry: Registry,
-  state: () => SpoolState | null,
-): (observation: Observation) => void {
+/** `state` returns null if nothing is kept here. Returns what counts them. */
+export function registerSpool(registry: Registry, state: () => SpoolState | null): Readers {
   gauge(registry, 'headgate_spool_bytes', 'Bytes of the files of the spool', () => state()?.bytes ?? 0);
   gauge(
     registry,
@@ -58,12 +55,12 @@ export function registerSpool(
   );
   const damaged = counter('headgate_spool_damaged_total', 'Stretches of the disk that could not be read');
   const failed = counter('headgate_spool_failures_total', 'Failures of the disk');
-  return (observation) => {
-    if (observation.kind === 'spool.kept') kept.inc();
-    else if (observation.kind === 'spool.arrived') arrived.inc(observation.requests);
-    else if (observation.kind === 'spool.refused') refused.inc();
-    else if (observation.kind === 'spool.damaged') damaged.inc();
-    else if (observation.kind === 'spool.failed') failed.inc();
+  return {
+    'spool.kept': () => kept.inc(),
+    'spool.arrived': ({ requests }) => arrived.inc(requests),
+    'spool.refused': () => refused.inc(),
+    'spool.damaged': () => damaged.inc(),
+    'spool.failed': () => failed.inc(),
   };
 }
 

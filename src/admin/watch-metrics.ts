@@ -6,7 +6,8 @@
 import { Counter, Gauge } from 'prom-client';
 import type { Registry } from 'prom-client';
 import { limits } from '../config/limits.ts';
-import type { Observation, TableName } from '../observe/observations.ts';
+import type { Readers } from '../observe/context.ts';
+import type { TableName } from '../observe/observations.ts';
 import { registerSpool } from './spool-metrics.ts';
 import type { SpoolState } from '../spool/spool-state.ts';
 
@@ -18,17 +19,17 @@ export interface ListenerState {
 }
 
 /**
- * Returns the reader of observations. `ready`: what `/readyz` answers; `listeners` null: this process itself listens; `spool`: what is kept on the disk.
+ * Returns what counts them. `ready`: what `/readyz` answers; `listeners` null: this process itself listens; `spool`: what is kept on the disk.
  */
 export function registerWatch(
   registry: Registry,
   ready: () => boolean,
   listeners: (() => readonly ListenerState[]) | null,
   spool: () => SpoolState | null,
-): (observation: Observation) => void {
+): readonly Readers[] {
   registerReady(registry, ready);
   if (listeners !== null) registerListeners(registry, listeners);
-  const readers = [
+  return [
     webSockets(registry),
     streams(registry),
     catalog(registry),
@@ -42,9 +43,6 @@ export function registerWatch(
     spans(registry),
     registerSpool(registry, spool),
   ];
-  return (observation) => {
-    for (const read of readers) read(observation);
-  };
 }
 
 function registerReady(registry: Registry, ready: () => boolean): void {
@@ -89,18 +87,16 @@ function registerListeners(registry: Registry, listeners: () => readonly Listene
   );
 }
 
-function restarts(registry: Registry): (observation: Observation) => void {
+function restarts(registry: Registry): Readers {
   const lost = new Counter({
     name: 'headgate_listener_restarts_total',
     help: 'Unexpected ends of listener processes',
     registers: [registry],
   });
-  return (observation) => {
-    if (observation.kind === 'listener.lost') lost.inc();
-  };
+  return { 'listener.lost': () => lost.inc() };
 }
 
-function spans(registry: Registry): (observation: Observation) => void {
+function spans(registry: Registry): Readers {
   const registers = [registry];
   const sent = new Counter({
     name: 'headgate_spans_sent_total',
@@ -113,13 +109,13 @@ function spans(registry: Registry): (observation: Observation) => void {
     labelNames: ['why'],
     registers,
   });
-  return (observation) => {
-    if (observation.kind === 'spans.sent') sent.inc(observation.spans);
-    else if (observation.kind === 'spans.dropped') dropped.inc({ why: observation.why }, observation.spans);
+  return {
+    'spans.sent': ({ spans: count }) => sent.inc(count),
+    'spans.dropped': ({ why, spans: count }) => dropped.inc({ why }, count),
   };
 }
 
-function webSockets(registry: Registry): (observation: Observation) => void {
+function webSockets(registry: Registry): Readers {
   const registers = [registry];
   const open = new Gauge({
     name: 'headgate_websockets',
@@ -132,29 +128,31 @@ function webSockets(registry: Registry): (observation: Observation) => void {
     labelNames: ['code'],
     registers,
   });
-  return (observation) => {
-    if (observation.kind === 'websocket.opened') open.inc();
-    if (observation.kind !== 'websocket.closed') return;
-    closed.inc({ code: observation.code });
-    // A WebSocket whose first message was refused was never counted.
-    if (observation.opened) open.dec();
+  return {
+    'websocket.opened': () => open.inc(),
+    'websocket.closed': ({ code, opened }) => {
+      closed.inc({ code });
+      // A WebSocket whose first message was refused was never counted.
+      if (opened) open.dec();
+    },
   };
 }
 
-function streams(registry: Registry): (observation: Observation) => void {
+function streams(registry: Registry): Readers {
   const open = new Gauge({
     name: 'headgate_gateway_streams',
     help: 'Streams of rows that the events gateway has open',
     registers: [registry],
   });
-  return (observation) => {
-    if (observation.kind === 'stream.opened') open.inc();
-    if (observation.kind !== 'gateway.answered') return;
-    if (observation.route === 'stream' && observation.code === 'ok') open.dec();
+  return {
+    'stream.opened': () => open.inc(),
+    'gateway.answered': ({ route, code }) => {
+      if (route === 'stream' && code === 'ok') open.dec();
+    },
   };
 }
 
-function catalog(registry: Registry): (observation: Observation) => void {
+function catalog(registry: Registry): Readers {
   const known = new Map<string, { readonly tables: number; readonly unusable: number }>();
   const gauge = (name: string, help: string, which: 'tables' | 'unusable') =>
     registry.registerMetric(
@@ -182,18 +180,18 @@ function catalog(registry: Registry): (observation: Observation) => void {
     help: 'Times the catalog of a database could not be read',
     registers: [registry],
   });
-  return (observation) => {
-    if (observation.kind === 'catalog.unreadable') unreadable.inc();
-    if (observation.kind !== 'catalog.loaded') return;
-    const { database, tables, unusable } = observation;
-    known.delete(database);
-    known.set(database, { tables, unusable });
-    // Databases come and go; the one that was loaded longest ago is dropped first.
-    for (const oldest of known.keys()) if (known.size > limits.databasesMax) known.delete(oldest);
+  return {
+    'catalog.unreadable': () => unreadable.inc(),
+    'catalog.loaded': ({ database, tables, unusable }) => {
+      known.delete(database);
+      known.set(database, { tables, unusable });
+      // Databases come and go; the one that was loaded longest ago is dropped first.
+      for (const oldest of known.keys()) if (known.size > limits.databasesMax) known.delete(oldest);
+    },
   };
 }
 
-function rejected(registry: Registry): (observation: Observation) => void {
+function rejected(registry: Registry): Readers {
   const registers = [registry];
   const kept = new Counter({
     name: 'headgate_rejected_requests_total',
@@ -209,16 +207,15 @@ function rejected(registry: Registry): (observation: Observation) => void {
     registers,
   });
   for (const outcome of ['committed', 'refused', 'unknown']) retries.inc({ outcome }, 0);
-  return (observation) => {
-    if (observation.kind === 'rejected.stored') kept.inc({ result: 'stored' }, observation.rows);
-    if (observation.kind === 'rejected.dropped') kept.inc({ result: observation.why }, observation.rows);
-    if (observation.kind !== 'rejected.retried') return;
-    const { outcome } = observation;
-    retries.inc({ outcome: outcome === 'committed' || outcome === 'unknown' ? outcome : 'refused' });
+  return {
+    'rejected.stored': ({ rows }) => kept.inc({ result: 'stored' }, rows),
+    'rejected.dropped': ({ why, rows }) => kept.inc({ result: why }, rows),
+    'rejected.retried': ({ outcome }) =>
+      retries.inc({ outcome: outcome === 'committed' || outcome === 'unknown' ? outcome : 'refused' }),
   };
 }
 
-function deliveries(registry: Registry): (observation: Observation) => void {
+function deliveries(registry: Registry): Readers {
   const repeated = new Counter({
     name: 'headgate_deliveries_repeated_total',
     help: 'Requests that were answered and not stored, because their delivery is stored already (dedupe)',
@@ -237,32 +234,28 @@ function deliveries(registry: Registry): (observation: Observation) => void {
     registers: [registry],
   });
   const labelsOf = tableLabels();
-  return (observation) => {
-    if (observation.kind === 'rows.stale') stale.inc(labelsOf(observation.table), observation.rows);
-    if (observation.kind === 'deliveries.repeated') repeated.inc(observation.deliveries);
-    if (observation.kind === 'deliveries.differ')
-      differing.inc(labelsOf(observation.table), observation.deliveries);
+  return {
+    'rows.stale': ({ table, rows }) => stale.inc(labelsOf(table), rows),
+    'deliveries.repeated': ({ deliveries: count }) => repeated.inc(count),
+    'deliveries.differ': ({ table, deliveries: count }) => differing.inc(labelsOf(table), count),
   };
 }
 
 /** Of tables with the option `reconcile`. */
-function readings(registry: Registry): (observation: Observation) => void {
+function readings(registry: Registry): Readers {
   const registers = [registry];
   const labelNames = ['database', 'schema', 'table', 'outcome'] as const;
   const help =
     "Times the log of a table's sender was read, or was not, by outcome: read, refused (reconcile)";
   const read = new Counter({ name: 'headgate_reconcile_readings_total', help, labelNames, registers });
   const labelsOf = tableLabels();
-  return (observation) => {
-    if (observation.kind === 'reconcile.read' || observation.kind === 'reconcile.refused')
-      read.inc({
-        ...labelsOf(observation.table),
-        outcome: observation.kind === 'reconcile.read' ? 'read' : 'refused',
-      });
+  return {
+    'reconcile.read': ({ table }) => read.inc({ ...labelsOf(table), outcome: 'read' }),
+    'reconcile.refused': ({ table }) => read.inc({ ...labelsOf(table), outcome: 'refused' }),
   };
 }
 
-function certificates(registry: Registry): (observation: Observation) => void {
+function certificates(registry: Registry): Readers {
   const attempts = new Counter({
     name: 'headgate_certificate_attempts_total',
     help: 'Requests for a certificate to an authority, by outcome',
@@ -270,13 +263,13 @@ function certificates(registry: Registry): (observation: Observation) => void {
     registers: [registry],
   });
   for (const outcome of ['made', 'failed']) attempts.inc({ outcome }, 0);
-  return ({ kind }) => {
-    if (kind === 'certificate.made' || kind === 'certificate.failed')
-      attempts.inc({ outcome: kind === 'certificate.made' ? 'made' : 'failed' });
+  return {
+    'certificate.made': () => attempts.inc({ outcome: 'made' }),
+    'certificate.failed': () => attempts.inc({ outcome: 'failed' }),
   };
 }
 
-function handshakes(registry: Registry): (observation: Observation) => void {
+function handshakes(registry: Registry): Readers {
   const registers = [registry];
   const asked = new Counter({
     name: 'headgate_handshakes_total',
@@ -292,15 +285,14 @@ function handshakes(registry: Registry): (observation: Observation) => void {
   });
   for (const why of ['rate', 'queue', 'engine']) dropped.inc({ why }, 0);
   const labelsOf = tableLabels();
-  return (observation) => {
-    if (observation.kind === 'handshakes.dropped') dropped.inc({ why: observation.why }, observation.rows);
-    if (observation.kind !== 'handshake.asked') return;
-    asked.inc({ ...labelsOf(observation.table), outcome: observation.outcome });
+  return {
+    'handshakes.dropped': ({ why, rows }) => dropped.inc({ why }, rows),
+    'handshake.asked': ({ table, outcome }) => asked.inc({ ...labelsOf(table), outcome }),
   };
 }
 
 /** Of the tables that HEADGATE_DELIVER names. */
-function sentOn(registry: Registry): (observation: Observation) => void {
+function sentOn(registry: Registry): Readers {
   const labelNames = ['database', 'schema', 'table'] as const;
   const registers = [registry];
   const attempts = new Counter({
@@ -326,19 +318,18 @@ function sentOn(registry: Registry): (observation: Observation) => void {
     else set.delete(name);
     working.set(labels, away.has(name) || unread.has(name) ? 0 : 1);
   };
-  return (observation) => {
-    if (observation.kind === 'delivery.attempted')
-      attempts.inc({ ...labelsOf(observation.table), outcome: observation.outcome });
-    else if (observation.kind === 'delivery.down') say(away, observation.table, true);
-    else if (observation.kind === 'delivery.resumed') say(away, observation.table, false);
-    else if (observation.kind === 'delivery.failed') say(unread, observation.table, true);
-    else if (observation.kind === 'delivery.counted') {
-      say(unread, observation.table, false);
-      const labels = labelsOf(observation.table);
-      open.set(labels, observation.open);
-      dead.set(labels, observation.dead);
-      oldest.set(labels, observation.oldestS);
-    }
+  return {
+    'delivery.attempted': ({ table, outcome }) => attempts.inc({ ...labelsOf(table), outcome }),
+    'delivery.down': ({ table }) => say(away, table, true),
+    'delivery.resumed': ({ table }) => say(away, table, false),
+    'delivery.failed': ({ table }) => say(unread, table, true),
+    'delivery.counted': ({ table, open: waiting, dead: over, oldestS }) => {
+      say(unread, table, false);
+      const labels = labelsOf(table);
+      open.set(labels, waiting);
+      dead.set(labels, over);
+      oldest.set(labels, oldestS);
+    },
   };
 }
 

@@ -12,6 +12,7 @@ import { until } from '../../test/support/until.ts';
 import { createMetrics } from '../admin/metrics.ts';
 import { createPost } from '../access/outgoing.ts';
 import { limits } from '../config/limits.ts';
+import { observers } from '../observe/context.ts';
 import { keptIn } from './state-file.ts';
 import { rules } from './rules.ts';
 import type { ReplicationSlot, AlertInput } from './rules.ts';
@@ -74,7 +75,7 @@ const conditions: readonly (readonly [string, (it: Stage) => void, (it: Stage) =
   [
     'HeadgateCertificate',
     (it) =>
-      it.signs.observe({
+      observers(it.signs.readers)({
         kind: 'tls.doubtful',
         door: 'listen',
         subject: 'x',
@@ -82,14 +83,18 @@ const conditions: readonly (readonly [string, (it: Stage) => void, (it: Stage) =
         validFrom: '',
         validUntil: '2026-12-01',
       }),
-    (it) => it.signs.observe({ kind: 'tls.loaded', door: 'listen', subject: 'x', expiresAtMs: 0 }),
+    (it) => observers(it.signs.readers)({ kind: 'tls.loaded', door: 'listen', subject: 'x', expiresAtMs: 0 }),
   ],
   [
     'HeadgateHandshakeMissed',
     (it) => it.add('headgate_handshakes_total', { ...table, outcome: 'unmatched' }),
     () => {},
   ],
-  ['HeadgateHandshakeMissed', (it) => it.signs.observe({ kind: 'sns.failed', table, reason: '' }), () => {}],
+  [
+    'HeadgateHandshakeMissed',
+    (it) => observers(it.signs.readers)({ kind: 'sns.failed', table, reason: '' }),
+    () => {},
+  ],
   [
     'HeadgateTableSilent',
     (it) => {

@@ -3,7 +3,8 @@
  * confirmations failed. Takes observations of all processes; returns the present state of both. Bounded in tables.
  */
 import { limits } from '../config/limits.ts';
-import type { Observation, TableName } from '../observe/observations.ts';
+import type { Readers } from '../observe/context.ts';
+import type { TableName } from '../observe/observations.ts';
 import type { Labels, AlertInput } from './rules.ts';
 
 export class ObservedConditions implements Pick<AlertInput, 'certificates' | 'unconfirmed'> {
@@ -14,31 +15,18 @@ export class ObservedConditions implements Pick<AlertInput, 'certificates' | 'un
     return [...this.#failed.values()];
   }
 
-  readonly observe = (observation: Observation): void => {
-    switch (observation.kind) {
-      case 'tls.loaded':
-        this.certificates.delete(observation.door);
-        break;
-      case 'tls.doubtful':
-        this.certificates.set(
-          observation.door,
-          `${observation.state}, valid until ${observation.validUntil}`,
-        );
-        break;
-      case 'tls.unusable':
-        this.certificates.set(observation.door, 'the files have changed and cannot be used');
-        break;
-      case 'certificate.failed':
-        if (observation.failures >= limits.acmeFailuresToldMin)
-          this.certificates.set('listen', `no new one can be had: ${observation.reason}`);
-        break;
-      case 'sns.failed':
-      case 'event_grid.failed':
-        this.#fail(observation.table);
-        break;
-      default:
-        break;
-    }
+  readonly readers: Readers = {
+    'tls.loaded': ({ door }) => void this.certificates.delete(door),
+    'tls.doubtful': ({ door, state, validUntil }) =>
+      void this.certificates.set(door, `${state}, valid until ${validUntil}`),
+    'tls.unusable': ({ door }) =>
+      void this.certificates.set(door, 'the files have changed and cannot be used'),
+    'certificate.failed': ({ failures, reason }) => {
+      if (failures >= limits.acmeFailuresToldMin)
+        this.certificates.set('listen', `no new one can be had: ${reason}`);
+    },
+    'sns.failed': ({ table }) => this.#fail(table),
+    'event_grid.failed': ({ table }) => this.#fail(table),
   };
 
   #fail({ database, schema, table }: TableName): void {

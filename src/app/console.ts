@@ -11,6 +11,7 @@ import type { Health, Machine } from '../console/api.ts';
 import type { SqlDoorAt } from '../console/sql.ts';
 import { doorUrl, reachable } from '../kit/address.ts';
 import type { Closer } from '../kit/closer.ts';
+import { monotonicMs } from '../observe/context.ts';
 import type { HeldQuestion, HeldRequest, TailSource } from '../observe/tail.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Settings } from '../config/settings.ts';
@@ -73,7 +74,7 @@ export async function openConsoleOf(parts: ConsoleParts, closer: Closer): Promis
       about: (role, name) => about(parts, role, name),
     },
     ownerKey,
-    clock: () => performance.now(),
+    clock: monotonicMs,
     observe: parts.observe,
   });
   closer.add('console', () => opened.close());

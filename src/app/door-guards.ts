@@ -13,6 +13,7 @@ import type { Door } from '../host/door-settings.ts';
 import type { Closer } from '../kit/closer.ts';
 import { Networks } from '../kit/networks.ts';
 import { parseRate, usualBurst } from '../kit/rate.ts';
+import { monotonicMs } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Settings } from '../config/settings.ts';
 import type { Passwords } from '../wire/authenticate.ts';
@@ -75,7 +76,7 @@ export async function openGatewayGuards(
           ? null
           : { count: gatewayRateMax, perMs: 1_000, burst: usualBurst(gatewayRateMax) },
       tableRate: null,
-      clock: () => performance.now(),
+      clock: monotonicMs,
     }),
   };
 }
@@ -108,7 +109,7 @@ function createGate(settings: Settings, shared: boolean): Admission {
     addressRate: settings.addressRate === null ? null : parseRate(settings.addressRate),
     tableRate: settings.tableRate === null ? null : parseRate(settings.tableRate),
     shared,
-    clock: () => performance.now(),
+    clock: monotonicMs,
   });
 }
 

@@ -3,7 +3,6 @@
  * EVENTS_API_<DB>_DSN. Takes Settings; returns an open door, or throws StartError or EngineError with one line and
  * leaves nothing behind. An unreachable database does not prevent the start: its requests are answered 503.
  */
-import { performance } from 'node:perf_hooks';
 import { createMetrics } from '../admin/metrics.ts';
 import { openGatewayGuards } from './door-guards.ts';
 import { openGateway } from '../gateway/door.ts';
@@ -20,7 +19,7 @@ import { awaitReady } from './readiness.ts';
 import type { Readiness } from './readiness.ts';
 import { stopService } from './stopping.ts';
 import type { Stopped } from './stopping.ts';
-import { observers } from '../observe/observations.ts';
+import { monotonicMs, observers } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Settings } from '../config/settings.ts';
 
@@ -68,7 +67,7 @@ async function open(
   const observe = observers(log, metrics.observe);
   const guards = await openGatewayGuards(settings, observe, closer);
   const engines = await openEventEngines(settings.eventDatabases, observe, closer);
-  const clock = () => performance.now();
+  const clock = monotonicMs;
   const bounds = boundsOf(settings);
   const { depths, ...rooms } = externalDatabases(engines, { observe, clock, limits: bounds }, closer);
   const gateway = await openGateway({

@@ -6,7 +6,6 @@
  */
 import { randomBytes } from 'node:crypto';
 import { resolve } from 'node:path';
-import { performance } from 'node:perf_hooks';
 import type { Lanes } from '../batch/lanes.ts';
 import { createMetrics } from '../admin/metrics.ts';
 import { AcceptedRequests } from '../console/accepted-requests.ts';
@@ -28,7 +27,7 @@ import type { DoorGuards } from './door-guards.ts';
 import type { Engine } from '../engine/engine.ts';
 import { gatewayFunctions } from '../gateway/gateway-functions.ts';
 import { GatewayRole } from '../engine/gateway-role.ts';
-import { WriteWatch } from '../engine/writability.ts';
+import { doubtsOf, WriteWatch } from '../engine/writability.ts';
 import type { RewriteSql } from '../types/sql.ts';
 import { openGateway } from '../gateway/door.ts';
 import type { Gateway } from '../gateway/door.ts';
@@ -47,7 +46,7 @@ import type { Closer } from '../kit/closer.ts';
 import { together } from '../kit/settle-both.ts';
 import { limits } from '../config/limits.ts';
 import { SpoolServer } from './listeners/spool-server.ts';
-import { observers } from '../observe/observations.ts';
+import { monotonicMs, observers } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import type { Service, Starting } from './service.ts';
@@ -86,12 +85,12 @@ export async function openService({
   });
   let writes: WriteWatch | null = null;
   // From listener processes it receives only what they log.
-  const signs = new ObservedConditions();
-  const heard = observers(log, (observation) => writes?.observe(observation), signs.observe);
+  const [signs, doubts] = [new ObservedConditions(), doubtsOf(() => writes)];
+  const heard = observers(log, doubts, signs.readers);
   const held = new AcceptedRequests(limits, (table) => deps.catalog.lastKnown(table));
   const ring = new Ring(Date.now, settings.rejectedRowsMax > 0, held.forget, held.eventOf);
   const observe = observers(heard, metrics.observe, ring.observe);
-  starting.heardBy(observers((observation) => writes?.observe(observation), metrics.observe, ring.observe));
+  starting.heardBy(observers(doubts, metrics.observe, ring.observe));
   const guarding = openGuards(several ? withoutListenTls(settings) : settings, observe, closer);
   const [engine, [guards]] = await together(starting.opened, together(guarding, loadParser()));
   writes = watchWrites(engine, settings, closer);
@@ -246,7 +245,7 @@ async function openEvents(
   const others = await openEventEngines(settings.eventDatabases, observe, closer);
   const own = others.length === 0;
   const role = own ? await openGatewayRole(settings, engine, closer) : null;
-  const context = { observe, clock: () => performance.now(), limits: boundsOf(settings) };
+  const context = { observe, clock: monotonicMs, limits: boundsOf(settings) };
   const rooms = own
     ? ownDatabases(deps, rewrite, role, context, closer)
     : externalDatabases(others, context, closer);
@@ -280,7 +279,7 @@ async function openGatewayRole(
   closer: Closer,
 ): Promise<GatewayRole | null> {
   if (engine.clientConfigAs === undefined) return null;
-  const role = new GatewayRole(engine, settings.eventsRole, gatewayFunctions, () => performance.now());
+  const role = new GatewayRole(engine, settings.eventsRole, gatewayFunctions, monotonicMs);
   closer.add('role of the gateway', () => role.close());
   await role.open();
   return role;

@@ -4,7 +4,6 @@
  */
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
-import { performance } from 'node:perf_hooks';
 import type { KubeConfig } from '@kubernetes/client-node';
 import { openAdmin } from '../admin/admin.ts';
 import { createMetrics } from '../admin/metrics.ts';
@@ -13,7 +12,7 @@ import { openDoors } from '../host/check-settings.ts';
 import { refuse, StartError } from './start.ts';
 import { stopService } from './stopping.ts';
 import type { Stopped } from './stopping.ts';
-import { observers } from '../observe/observations.ts';
+import { monotonicMs, observers } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
 import { openCluster } from '../operator/cluster.ts';
 import { openOperator } from '../operator/operator.ts';
@@ -37,7 +36,7 @@ export async function startOperator(settings: Settings, log: Observe): Promise<R
     namespace: settings.operatorNamespace,
     image: settings.operatorImage,
     observe,
-    clock: () => performance.now(),
+    clock: monotonicMs,
     now: Date.now,
     random: Math.random,
     randomBytes,

@@ -8,7 +8,7 @@ import type { Engine } from '../engine/engine.ts';
 import { Closer } from '../kit/closer.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { limits } from '../config/limits.ts';
-import { observers } from '../observe/observations.ts';
+import { observers } from '../observe/context.ts';
 import type { Observation, Observe } from '../observe/observations.ts';
 import type { Settings } from '../config/settings.ts';
 import { problemsOf } from '../host/check-settings.ts';

@@ -8,6 +8,7 @@ import { createTelemetryPost } from '../access/outgoing.ts';
 import type { Closer } from '../kit/closer.ts';
 import { limits } from '../config/limits.ts';
 import type { Settings } from '../config/settings.ts';
+import { monotonicMs } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
 import { MetricSender } from '../telemetry/metric-sender.ts';
 import { telemetryPlan } from '../telemetry/plan.ts';
@@ -35,7 +36,7 @@ export function openTracer(
 ): Tracer | null {
   const { plan } = telemetryPlan(settings);
   if (plan === null || plan.traces === null) return null;
-  const [clock, random] = [() => performance.now(), Math.random];
+  const [clock, random] = [monotonicMs, Math.random];
   const queue = new SpanQueue({
     receiver: receiverOf('traces', plan, plan.traces, observe),
     resource: resourceText(plan, version),

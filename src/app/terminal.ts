@@ -7,6 +7,7 @@ import { createLog, logLine } from '../admin/log.ts';
 import { fileOutput, streamOutput } from '../admin/log-output.ts';
 import type { LostLine, Output } from '../admin/log-output.ts';
 import { limits } from '../config/limits.ts';
+import { monotonicMs } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Settings } from '../config/settings.ts';
 
@@ -32,7 +33,7 @@ export function openTerminal(settings: Settings): Terminal {
       now: Date.now,
       write: (line) => errors.write(line),
       thinned: {
-        clock: () => performance.now(),
+        clock: monotonicMs,
         after: (run, ms) => void setTimeout(run, ms).unref(),
       },
     }),

@@ -14,6 +14,7 @@ import { listenersOf } from './listeners/resource-share.ts';
 import type { SpoolServer } from './listeners/spool-server.ts';
 import { settingsOfListener } from './listeners/settings-of-listener.ts';
 import { doorAt } from '../host/ports.ts';
+import { monotonicMs } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Settings } from '../config/settings.ts';
 
@@ -75,7 +76,7 @@ async function openProcesses(
   of: number,
 ): Promise<WebhookDoor> {
   const closing = new AbortController();
-  const [clock, random] = [() => performance.now(), Math.random];
+  const [clock, random] = [monotonicMs, Math.random];
   const listeners = await Listeners.open({
     ...doorAt(settings, 'listen'),
     assignment: {

@@ -1,10 +1,10 @@
 /** Connects the alerts to what they watch. Part of the composition root. */
-import { performance } from 'node:perf_hooks';
 import { createPost } from '../access/outgoing.ts';
 import type { Metrics } from '../admin/metrics.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { Closer } from '../kit/closer.ts';
 import { limits } from '../config/limits.ts';
+import { monotonicMs } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Settings } from '../config/settings.ts';
 import { diskSpace } from '../host/disk-space.ts';
@@ -33,7 +33,7 @@ export function openAlerts(parts: AlertParts, closer: Closer): void {
   const { settings, catalog, listener, metrics } = parts;
   const { alertUrl, alertForm: form, alertSeconds, dataDir } = settings;
   if (alertUrl === null) return;
-  const clock = () => performance.now();
+  const clock = monotonicMs;
   const beganMs = clock();
   const { version, signs, ready, observe } = parts;
   const alerts = new Alerts({

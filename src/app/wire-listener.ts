@@ -22,7 +22,7 @@ import type { Stages } from '../ingest/ingest.ts';
 import type { StreamFence } from '../ingest/stream-fence.ts';
 import type { Closable, Closer } from '../kit/closer.ts';
 import type { ListenerOptions } from '../listen/http.ts';
-import { observers } from '../observe/observations.ts';
+import { monotonicMs, observers } from '../observe/context.ts';
 import type { StageContext } from '../observe/context.ts';
 import { Retention } from '../keep/retention.ts';
 import { Reconciliation } from '../reconcile/reconcile.ts';
@@ -90,7 +90,7 @@ export async function openWebhookRooms<Door extends Closable>(
   closer: Closer,
 ): Promise<OpenWebhooks<Door>> {
   const { settings, engine, guards, limits, observe, openDoor, tracer } = options;
-  const clock = () => performance.now();
+  const clock = monotonicMs;
   const sealing = createSealing(options.keys);
   const rejects = openRejects(options, (request) => retry(request), clock, closer);
   const { logins, verifier } = openLogins(options, closer);

@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, type ClientBase } from 'pg';
 import type { Closable } from '../kit/closer.ts';
 import { limits } from '../config/limits.ts';
-import type { Observation } from '../observe/observations.ts';
+import type { Readers } from '../observe/context.ts';
 import { hangUp } from './close-client.ts';
 import { sqlstateOf } from './sqlstate.ts';
 
@@ -37,6 +37,12 @@ const probe = `begin;
 /** No space, a failing disk, read-only: conditions that keep every row from being written. */
 const nothingWritten = ['53100', '58030', '25006'];
 
+/** What makes it doubt. `watch`: null as long as there is none. */
+export function doubtsOf(watch: () => WriteWatch | null): Readers {
+  const doubt = (): void => watch()?.doubt();
+  return { 'group.aborted': doubt, 'group.unknown': doubt, 'rejected.unwritable': doubt };
+}
+
 export class WriteWatch implements Closable {
   /** null: rows can be written, as far as is known. */
   unavailable: string | null = null;
@@ -57,11 +63,9 @@ export class WriteWatch implements Closable {
     this.#running = this.#run();
   }
 
-  /** A reader of observations: watches those about commits. */
-  observe(observation: Observation): void {
-    const { kind } = observation;
-    if (kind === 'group.aborted' || kind === 'group.unknown' || kind === 'rejected.unwritable')
-      this.#doubt = true;
+  /** Rows could not be written, perhaps for a reason that keeps every row from being written. */
+  doubt(): void {
+    this.#doubt = true;
   }
 
   async close(): Promise<void> {

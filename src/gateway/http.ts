@@ -3,7 +3,6 @@
  * the gate and the handlers do, and with `malformed_path`, `malformed_request` (two Authorizations), `malformed_query` (two tokens), `route_unknown`,
  * `method_not_allowed`, `overloaded`, `draining`, `engine_unavailable` and `token_scope`.
  */
-import { performance } from 'node:perf_hooks';
 import type { Admission } from '../access/admission.ts';
 import type { TlsSource } from '../access/tls-source.ts';
 import type { ListenAt } from '../kit/listen-at.ts';
@@ -13,6 +12,7 @@ import type { HttpRequest, Incoming } from '../http/exchange.ts';
 import type { HttpHandler } from '../http/http-server.ts';
 import type { HttpReply } from '../http/reply.ts';
 import type { Limits } from '../config/limits.ts';
+import { monotonicMs } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
@@ -90,7 +90,7 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
 
   constructor(options: GatewayOptions & Opened) {
     const { gate, observe, sessions, streams, limits, version, token, metrics, databases } = options;
-    const { clock = () => performance.now() } = options;
+    const { clock = monotonicMs } = options;
     const { events, database, unavailable, tokens } = databases;
     this.#options = options;
     this.#gate = gate;

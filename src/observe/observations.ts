@@ -409,10 +409,3 @@ export interface AnsweredTable extends TableName {
 }
 
 export type Observe = (observation: Observation) => void;
-
-/** Passes each observation to every reader, in order. A reader must not throw. */
-export function observers(...readers: readonly Observe[]): Observe {
-  return (observation) => {
-    for (const reader of readers) reader(observation);
-  };
-}

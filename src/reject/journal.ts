@@ -17,7 +17,6 @@ import type { QueryResult } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { cutOff, hangUp } from '../engine/close-client.ts';
 import type { AskedHandshake, RejectedRequest, RetryRejected, StoredRefusal } from '../types/journal.ts';
-import type { Ignored } from '../types/rows.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import { plainTransaction } from '../kit/plain-settings.ts';
 import type { StageContext } from '../observe/context.ts';
@@ -37,7 +36,6 @@ import {
 } from './statements.ts';
 import type { WrittenRow, TakenRow } from './statements.ts';
 import { TrafficCounts, addTraffic } from './traffic.ts';
-import type { CountedAnswer } from './traffic.ts';
 import { Waiting } from './write-queue.ts';
 import { RefusalReasons } from './refusal-reason.ts';
 
@@ -57,8 +55,10 @@ export class Journal {
   readonly #database: string;
   readonly #parts: JournalParts;
   readonly #waiting: Waiting;
-  readonly #ignored: IgnoredCounts;
-  readonly #traffic: TrafficCounts;
+  /** Written together with other writes, or on a look for retries. */
+  readonly ignored: IgnoredCounts;
+  /** Written now and then, and at the end. */
+  readonly traffic: TrafficCounts;
   /** Handshakes that wait to be written. */
   readonly #asked: AskedHandshake[] = [];
   readonly #why: RefusalReasons;
@@ -78,8 +78,8 @@ export class Journal {
     this.#database = database;
     this.#parts = parts;
     this.#waiting = new Waiting(parts.limits);
-    this.#ignored = new IgnoredCounts(parts.limits);
-    this.#traffic = new TrafficCounts(parts.limits);
+    this.ignored = new IgnoredCounts(parts.limits);
+    this.traffic = new TrafficCounts(parts.limits);
     this.#why = new RefusalReasons(parts.limits, parts.clock);
     this.#ended = this.#run();
   }
@@ -98,16 +98,6 @@ export class Journal {
     this.#asked.push(handshake);
     this.wake();
     return true;
-  }
-
-  /** Written together with other writes, or on a look for retries. */
-  ignored(relation: number, ignored: Ignored): void {
-    this.#ignored.add(relation, ignored);
-  }
-
-  /** Written now and then, and at the end. */
-  answered(relation: number, answered: CountedAnswer): void {
-    this.#traffic.add(relation, answered, Date.now());
   }
 
   /** Writes what waits, for at most `engineFarewellMs`, and closes the connection to the database. */
@@ -178,9 +168,9 @@ export class Journal {
       await this.#write(client);
       await this.#writeAsked(client);
       const now = this.#parts.clock();
-      const ignored = this.#ignored.take(now, closing);
+      const ignored = this.ignored.take(now, closing);
       if (ignored !== null) await this.#query(client, addIgnored, [...ignored]);
-      const traffic = this.#traffic.take(now, closing);
+      const traffic = this.traffic.take(now, closing);
       if (traffic !== null) await this.#query(client, addTraffic, [...traffic]);
       if (closing) return;
       if (this.#parts.retry !== null) await this.#retryAll(client, this.#parts.retry);

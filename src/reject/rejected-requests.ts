@@ -74,12 +74,13 @@ export class Rejects {
     if (this.#parts.rowsMax === 0) return;
     if (observation.kind === 'keys.ignored') {
       const { database, oid } = observation.table;
-      if (oid !== undefined) this.#journals.get(database)?.ignored(oid, observation);
+      if (oid !== undefined) this.#journals.get(database)?.ignored.add(oid, observation);
       return;
     }
     if (observation.kind !== 'request.answered' && observation.kind !== 'batch.answered') return;
     const { table } = observation;
-    if (table?.oid !== undefined) this.#journals.get(table.database)?.answered(table.oid, observation);
+    if (table?.oid !== undefined)
+      this.#journals.get(table.database)?.traffic.add(table.oid, observation, Date.now());
   };
 
   async close(): Promise<void> {

@@ -18,7 +18,7 @@ import { limits as allLimits } from '../../config/limits.ts';
 import { boundsOf } from '../../config/effective-limits.ts';
 import { openListener } from '../../listen/http.ts';
 import type { Listener } from '../../listen/http.ts';
-import { observers } from '../../observe/observations.ts';
+import { observers } from '../../observe/context.ts';
 import type { Observe } from '../../observe/observations.ts';
 import { loadParser } from '../../validate/expression.ts';
 import { masterKeys } from '../../secrets/master-key.ts';

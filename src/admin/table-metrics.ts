@@ -1,0 +1,172 @@
+/**
+ * Counts requests and batches by table. Takes their observations, fills a registry. Label values are existing tables (`metricTablesMax` of
+ * them, the rest together as `other`) and words from our own tables: no request can create a series.
+ */
+import { Counter } from 'prom-client';
+import type { Registry } from 'prom-client';
+import type { Readers } from '../observe/context.ts';
+import type { TableName } from '../observe/observations.ts';
+import { answerBuckets, PlainHistogram } from './plain-histogram.ts';
+
+/** Codes of answers that are not refusals. */
+const welcome: ReadonlySet<string> = new Set(['committed', 'handshake']);
+export const tableLabels = ['database', 'schema', 'table'] as const;
+
+interface Series {
+  readonly labels: TableName;
+  rows: number;
+  /** Documents with keys that were not stored. */
+  ignored: number;
+  readonly answers: Map<string, { readonly status: number; count: number }>;
+  /** Batches of WebSockets, by code. */
+  readonly batches: Map<string, number>;
+}
+
+/** Counts per table, kept as plain numbers: an answered request costs one lookup and two additions. */
+export class TableCounts {
+  readonly #tablesMax: number;
+  readonly #byName = new Map<string, Series>();
+  /** Rooms pass the same object for the same table as long as the table does not change. */
+  readonly #byIdentity = new WeakMap<TableName, Series>();
+  readonly #noTable = newSeries({ database: '', schema: '', table: '' });
+  readonly #other = newSeries({ database: 'other', schema: 'other', table: 'other' });
+
+  constructor(tablesMax: number) {
+    this.#tablesMax = tablesMax;
+  }
+
+  of(table: TableName | null): Series {
+    if (table === null) return this.#noTable;
+    const known = this.#byIdentity.get(table);
+    if (known !== undefined) return known;
+    const name = JSON.stringify([table.database, table.schema, table.table]);
+    let series = this.#byName.get(name);
+    if (series === undefined) {
+      if (this.#byName.size < this.#tablesMax) {
+        series = newSeries({ database: table.database, schema: table.schema, table: table.table });
+        this.#byName.set(name, series);
+      } else series = this.#other;
+    }
+    this.#byIdentity.set(table, series);
+    return series;
+  }
+
+  *all(): Iterable<Series> {
+    yield this.#noTable;
+    yield* this.#byName.values();
+    yield this.#other;
+  }
+}
+
+function newSeries(labels: TableName): Series {
+  return { labels, rows: 0, ignored: 0, answers: new Map(), batches: new Map() };
+}
+
+function countAnswer(series: Series, status: number, code: string, rows: number): void {
+  series.rows += rows;
+  const answer = series.answers.get(code);
+  if (answer === undefined) series.answers.set(code, { status, count: 1 });
+  else answer.count += 1;
+}
+
+/** Returns what counts an answer. */
+export function registerAnswers(registry: Registry, counts: TableCounts): Readers {
+  const registers = [registry];
+  const requestSeconds = new PlainHistogram({
+    name: 'headgate_request_seconds',
+    help: 'From the end of the headers to the answer, in seconds',
+    buckets: answerBuckets,
+    registers,
+  });
+  const batchSeconds = new PlainHistogram({
+    name: 'headgate_batch_seconds',
+    help: 'From the last byte of a batch of a WebSocket to its acknowledgement, in seconds',
+    buckets: answerBuckets,
+    registers,
+  });
+  return {
+    'request.answered': ({ table, status, code, rows, seconds }) => {
+      countAnswer(counts.of(table), status, code, rows);
+      requestSeconds.add(seconds);
+    },
+    'batch.answered': ({ table, code, rows, seconds }) => {
+      const series = counts.of(table);
+      series.rows += rows;
+      series.batches.set(code, (series.batches.get(code) ?? 0) + 1);
+      batchSeconds.add(seconds);
+    },
+    'keys.ignored': ({ table, documents }) => void (counts.of(table).ignored += documents),
+  };
+}
+
+/** Counters are filled when they are read: between two scrapes only plain numbers are touched. */
+export function registerTableCounters(registry: Registry, counts: TableCounts): void {
+  registry.registerMetric(
+    new Counter({
+      name: 'headgate_requests_total',
+      help: 'Answered webhook requests, by table, status and code; without a table if the path names none',
+      labelNames: [...tableLabels, 'status', 'code'],
+      registers: [],
+      collect() {
+        this.reset();
+        for (const { labels, answers } of counts.all()) {
+          for (const [code, { status, count }] of answers) this.inc({ ...labels, status, code }, count);
+        }
+      },
+    }),
+  );
+  registry.registerMetric(
+    new Counter({
+      name: 'headgate_ignored_keys_documents_total',
+      help: 'Documents stored without some members, because their keys are no columns (on_unknown), by table',
+      labelNames: [...tableLabels],
+      registers: [],
+      collect() {
+        this.reset();
+        for (const { labels, ignored } of counts.all()) if (ignored > 0) this.inc({ ...labels }, ignored);
+      },
+    }),
+  );
+  registry.registerMetric(
+    new Counter({
+      name: 'headgate_batches_total',
+      help: 'Acknowledged and refused batches of WebSockets, by table and code',
+      labelNames: [...tableLabels, 'code'],
+      registers: [],
+      collect() {
+        this.reset();
+        for (const { labels, batches } of counts.all())
+          for (const [code, count] of batches) this.inc({ ...labels, code }, count);
+      },
+    }),
+  );
+  registry.registerMetric(
+    new Counter({
+      name: 'headgate_rows_total',
+      help: 'Rows committed, by table',
+      labelNames: tableLabels,
+      registers: [],
+      collect() {
+        this.reset();
+        for (const { labels, rows } of counts.all()) if (rows > 0) this.inc({ ...labels }, rows);
+      },
+    }),
+  );
+  registry.registerMetric(
+    new Counter({
+      name: 'headgate_refusals_total',
+      help: 'Requests and batches refused, by code',
+      labelNames: ['code'],
+      registers: [],
+      collect() {
+        this.reset();
+        for (const { answers } of counts.all()) {
+          for (const [code, { count }] of answers) if (!welcome.has(code)) this.inc({ code }, count);
+        }
+        for (const { batches } of counts.all()) {
+          for (const [code, count] of batches) if (code !== 'committed') this.inc({ code }, count);
+        }
+      },
+    }),
+  );
+}
