@@ -116,6 +116,11 @@ export class Catalog {
     return this.#databases.get(database)?.isCurrent === true;
   }
 
+  /** As `isWatching`, for one table, whose own look may be newer than the last one at all. */
+  isWatchingTable(name: TableName): boolean {
+    return this.#databases.get(name.database)?.isCurrentFor(name) === true;
+  }
+
   /** What is known of a database, whether or not the engine is up; null: it is not served, or has no catalog. */
   known(database: string): DatabaseSnapshot | null {
     const catalog = this.#databases.get(database);

@@ -102,6 +102,12 @@ export class DatabaseCatalog {
     return this.#state === 'watching' ? this.#keyProblem : this.#reason;
   }
 
+  /** As `isCurrent`, for one table: by a look at it alone while a look at all takes long. */
+  isCurrentFor(name: TableName): boolean {
+    const target = this.snapshot.tables.get(keyOfName(name));
+    return this.isCurrent || (target !== undefined && this.#isConfirmed(target, 'catalogStaleMs'));
+  }
+
   get snapshot(): Snapshot {
     return this.#watcher.picture.snapshot;
   }
@@ -149,8 +155,8 @@ export class DatabaseCatalog {
 
   /** For how long it has been known that the table may have changed, in ms; 0: it has not. */
   doubtMs({ oid }: Pick<Target, 'oid'>): number {
-    const { clock } = this.#parts;
-    return clock() - (this.#watcher.picture.doubts.get(oid) ?? clock());
+    const since = this.#watcher.picture.doubts.get(oid);
+    return since === undefined ? 0 : this.#parts.clock() - since;
   }
 
   /** Resolves when what is known of a table is newer than this call, even if nothing seems to have changed. */
@@ -197,18 +203,16 @@ export class DatabaseCatalog {
   }
 
   /** By a look at this table, while a look at all takes long. */
-  #isConfirmed({ oid }: Target): boolean {
+  #isConfirmed({ oid }: Target, within: 'catalogPollIntervalMs' | 'catalogStaleMs'): boolean {
     const { clock, limits } = this.#parts;
-    return (
-      this.#state === 'watching' && clock() - this.#watcher.confirmedOf(oid) <= limits.catalogPollIntervalMs
-    );
+    return this.#state === 'watching' && clock() - this.#watcher.confirmedOf(oid) <= limits[within];
   }
 
   /** The table, unless it is in doubt, or nothing has confirmed it. */
   #answering(name: TableName): Target | undefined {
     const target = this.snapshot.tables.get(keyOfName(name));
     if (target === undefined || this.#watcher.picture.doubts.has(target.oid)) return undefined;
-    return this.isCurrent || this.#isConfirmed(target) ? target : undefined;
+    return this.isCurrent || this.#isConfirmed(target, 'catalogPollIntervalMs') ? target : undefined;
   }
 
   /** Refuses if it takes longer than a request waits for the catalog. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { plainHead, rowsOf, targetOf } from '../../test/support/rows.ts';
+import { emptySnapshot, keyOfName } from '../catalog/snapshot.ts';
 import { deferred } from '../kit/deferred.ts';
 import { TableGate } from '../spool/table-order.ts';
 import type { Outcome } from '../types/rows.ts';
@@ -16,8 +17,8 @@ const late: Outcome = { kind: 'aborted', refusal: refusal('deadline') };
 const catalog = {
   find: () => target,
   isStill: () => true,
-  isWatching: () => true,
-  known: () => null,
+  isWatchingTable: () => true,
+  known: () => ({ snapshot: { ...emptySnapshot, tables: new Map([[keyOfName(target), target]]) }, ageMs: 0 }),
   doubtMs: () => 0,
 };
 const settings = { spool: 'fallback', spoolTrustSeconds: 60, spoolHours: 1 } as const;

@@ -27,7 +27,7 @@ import { refuseTooMany } from './pipeline.ts';
 import type { Destinations, DiskSpool, Pipeline } from './pipeline.ts';
 
 interface WebhookDestinations extends Destinations {
-  readonly catalog: Pick<Catalog, 'find' | 'isStill' | 'isWatching' | 'known' | 'doubtMs'>;
+  readonly catalog: Pick<Catalog, 'find' | 'isStill' | 'isWatchingTable' | 'known' | 'doubtMs'>;
 }
 
 type SpoolChoices = Pick<Settings, 'spool' | 'spoolTrustSeconds' | 'spoolHours'>;
@@ -54,7 +54,7 @@ export class SpoolingPipeline implements Pipeline {
   }
 
   find(name: TableName): Target | Promise<Target> {
-    if (!this.#to.catalog.isWatching(name.database)) return this.#findAway(name);
+    if (!this.#to.catalog.isWatchingTable(name)) return this.#findAway(name);
     const found = this.#to.catalog.find(name);
     return found instanceof Promise ? found.catch((error: unknown) => this.#findInDoubt(name, error)) : found;
   }
@@ -62,7 +62,7 @@ export class SpoolingPipeline implements Pipeline {
   /** While a table spools it is checked with what was known last, and who fails the check is refused by it as well. */
   isStill(target: Target, sinceMs: number): boolean | Promise<boolean> {
     const gate = this.#gateOf(target);
-    const spools = isGate(gate) && gate.state !== 'open' && !this.#to.catalog.isWatching(target.database);
+    const spools = isGate(gate) && gate.state !== 'open' && !this.#to.catalog.isWatchingTable(target);
     return (spools && this.#remembered(target) === target) || this.#to.catalog.isStill(target, sinceMs);
   }
 
@@ -181,7 +181,7 @@ export class SpoolingPipeline implements Pipeline {
     arrival: Arrival,
     body: Buffer,
   ): Promise<Outcome | Spooled> {
-    if (this.#to.catalog.isWatching(target.database) || !this.#canKeep(target, gate))
+    if (this.#to.catalog.isWatchingTable(target) || !this.#canKeep(target, gate))
       return Promise.resolve(changed);
     this.#fill(target, gate);
     // Through the gate again, filled or not: the request must not overtake those that it waits for.
@@ -249,10 +249,10 @@ export class SpoolingPipeline implements Pipeline {
   }
 
   #isCurrent(target: Target): boolean {
-    if (!this.#to.catalog.isWatching(target.database)) return false;
-    const found = this.#to.catalog.find(target);
-    if (found instanceof Promise) found.catch(() => undefined);
-    return found === target;
+    const { catalog } = this.#to;
+    // Not `find`: if nothing has looked at the table since it was found, the commit asks whether it has changed.
+    const known = catalog.known(target.database)?.snapshot.tables.get(keyOfName(target));
+    return catalog.isWatchingTable(target) && known === target && catalog.doubtMs(target) === 0;
   }
 
   #fill(target: Target, gate: TableGate): void {
