@@ -17,7 +17,7 @@ import type { CommitSession } from './session.ts';
 import type { TriedGroup } from './row-at-fault.ts';
 import { foundBy, isForgotten } from './interpret-reply.ts';
 import type { StoreAttempt } from './interpret-reply.ts';
-import { holdStep, staysStep } from './table-statements.ts';
+import { holdPlainStep } from './table-statements.ts';
 import type { TransactionSettings, StatementStep } from './table-statements.ts';
 import { executeMessages, queryMessage } from './wire-message.ts';
 
@@ -107,9 +107,7 @@ export class DocumentGroup implements TriedGroup {
       statement: copy,
       messages: (name = copy.name) => [...executeMessages(name, []), ...copyMessages(some)],
     };
-    const stays = staysStep(this.#target);
-    const before = [holdStep(this.#target), stays];
-    const stored = await this.#session.storePrepared(copy, before, [rows, stays]);
+    const stored = await this.#session.storePrepared(copy, [holdPlainStep(this.#target)], [rows]);
     // The plain COPY needs no prepared statement.
     const isToCopy = stored === 'not worth it' || isGone(stored);
     return isToCopy ? null : stored;

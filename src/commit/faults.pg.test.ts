@@ -171,7 +171,7 @@ function faultsOn(bin: string): void {
   test("an engine error that is no row's fault gives the whole group 503, and blames no row", async (t) => {
     const { config, client, make, spy } = await roomOn(t, bin);
     await client.query(`create role headgate login; grant usage on schema headgate to headgate;
-      grant execute on function headgate.confirm(text, oid, text, oid), headgate.hold_inert(text, oid, text), headgate.stays(text, oid, text, oid) to headgate; grant select on headgate.webhook_table to headgate`);
+      grant execute on function headgate.confirm(text, oid, text, oid), headgate.stays(text, oid, text, oid) to headgate; grant select on headgate.webhook_table to headgate`);
     const as = (options: string, bounds = {}) =>
       committer(
         t,

@@ -103,33 +103,7 @@ export function holdCodeSql(target: Target, needs: readonly Privilege[]): string
   return `select headgate.hold_code(${heldNames.map((it) => quoteLiteral(held[it] ?? '')).join(', ')})`;
 }
 
-const holdInertIn = (schema: 'headgate' | 'headgate_functions') =>
-  toStatement(`select ${schema}.hold_inert($1, $2, $3)`, [text, oidType, text]);
-const holdsInert = {
-  headgate: holdInertIn('headgate'),
-  headgate_functions: holdInertIn('headgate_functions'),
-};
-
-/** For a table that runs no code: lock and number. Whether it is the right table, staysStatement asks. */
-export function holdInert({ code }: Target): PreparedStatement {
-  return holdsInert[code.functionsIn ?? 'headgate'];
-}
-
-export function holdInertMessages(target: Target, name = holdInert(target).name): Buffer[] {
-  // The last two are of earlier versions.
-  const asked = [relationName(target), String(target.code.owner), ''];
-  return executeMessages(name, asked.map(textOf));
-}
-
-/**
- * Asks what `confirm` asks, about a table that is held: the answer is true until COMMIT. The engine evaluates it when it plans the
- * statement, and it plans a statement again when a relation in it has changed; otherwise this costs only the round through the executor.
- */
-export function staysStatement(target: Target): PreparedStatement {
-  return toStatement(`select ${staysSql(target)}, ${target.oid}::pg_catalog.oid::pg_catalog.regclass`, []);
-}
-
-/** The question alone, for a statement that names the relation in another way. */
+/** What `confirm` asks, for a statement that names the relation in another way, too. */
 export function staysSql({ schema, table, oid, shape, code }: Target): string {
   const relation = quoteLiteral(relationName({ schema, table }));
   return `${code.functionsIn ?? 'headgate'}.stays(${relation}, ${oid}, ${quoteLiteral(shape.version)}, ${code.owner})`;
@@ -141,6 +115,16 @@ export function staysSql({ schema, table, oid, shape, code }: Target): string {
  */
 export function askedFirstSql(target: Target): string {
   return `with asked as materialized (select where ${staysSql(target)})`;
+}
+
+/**
+ * The first statement of a transaction for a table that runs no code: locks it, asks what `confirm` asks, and returns the number of the
+ * transaction. The INSERT stores nothing. PostgreSQL locks its table before it trusts the plan, plans again when anything about that table
+ * has changed, and evaluates the question when it plans: otherwise this costs only the round through the executor.
+ */
+export function holdPlainStatement(target: Target): PreparedStatement {
+  const nothing = `held as (insert into ${relationName(target)} select from asked where false)`;
+  return toStatement(`${askedFirstSql(target)}, ${nothing} select ${numberSql}`, []);
 }
 
 export function textOf(value: string): WireParameter {

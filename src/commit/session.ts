@@ -200,7 +200,7 @@ export class CommitSession {
     const rows = this.#steps(table, members, mayTry);
     const trials = rows.find((step) => step.trials !== undefined)?.trials;
     const before = this.#before(table, rows);
-    const then = [...rows, ...this.#after(table)];
+    const then = table.isHeldFor(rows) ? rows : [...rows, ...this.#after(table)];
     const steps = [...before, ...then];
     const first = this.#first;
     const last = this.#last(table.target);

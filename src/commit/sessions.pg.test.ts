@@ -33,7 +33,7 @@ suite('what the code of one table leaves in its session', () => {
     const { client, targetOf, tableOf, send } = await commitRoom(t, { commitConnectionsMax: 1 });
     await client.query(`
       DO $$BEGIN CREATE ROLE tenant; EXCEPTION WHEN duplicate_object THEN NULL; END$$;
-      CREATE SCHEMA headgate; CREATE FUNCTION headgate.hold_inert(text, oid, text) RETURNS text LANGUAGE sql AS $$SELECT pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())$$;
+      CREATE SCHEMA headgate;
       CREATE FUNCTION headgate.stays(text, oid, text, oid) RETURNS bool LANGUAGE sql AS $$SELECT true$$;
       CREATE FUNCTION headgate.confirm(text, oid, text, oid) RETURNS void LANGUAGE sql AS '';
       CREATE TABLE ta (data jsonb); CREATE TABLE td (id int, fail bool); GRANT ALL ON ta, td TO tenant; GRANT USAGE ON SCHEMA headgate TO tenant;
@@ -75,7 +75,7 @@ suite('what the code of one table leaves in its session', () => {
   test("session state left by a table's code does not change synchronous_commit of its rows", async (t) => {
     const { client, targetOf, tableOf, send } = await commitRoom(t, { commitConnectionsMax: 1 });
     await client.query(`
-      CREATE SCHEMA headgate; CREATE FUNCTION headgate.hold_inert(text, oid, text) RETURNS text LANGUAGE sql AS $$SELECT pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())$$;
+      CREATE SCHEMA headgate;
       CREATE FUNCTION headgate.stays(text, oid, text, oid) RETURNS bool LANGUAGE sql AS $$SELECT true$$;
       CREATE TABLE said (at_commit text);
       CREATE FUNCTION headgate.confirm(text, oid, text, oid) RETURNS void LANGUAGE sql AS

@@ -10,13 +10,11 @@ import { limits } from '../config/limits.ts';
 import {
   holdCodeMessages,
   holdCodeStatement,
-  holdInert,
-  holdInertMessages,
+  holdPlainStatement,
   isPlain,
   lockMessages,
   noStatisticsSql,
   numberSql,
-  staysStatement,
   textOf,
 } from './lock-table.ts';
 import type { LockMode, Privilege } from './lock-table.ts';
@@ -120,8 +118,8 @@ export class TableStatements {
   readonly #removeProbe: Sql | null;
   readonly #store = new Map<string, Sql>();
   readonly #locks: { readonly shared: StatementStep; readonly alone: StatementStep } | null;
-  /** As confirm, and cheaper: for a table that runs no code. */
-  readonly #stays: StatementStep | null;
+  /** The lock and the question in one, for a table that runs no code; null: each is asked for itself. */
+  readonly #holdPlain: StatementStep | null;
   readonly #isNewest: boolean;
   /** Of the short statements; null: the rows are stored without. */
   readonly #trials: Readonly<Record<Short, CountedBackoff>> | null;
@@ -146,7 +144,7 @@ export class TableStatements {
     this.#remove = remove === null ? null : sql(remove, rowTypes);
     const probe = removeProbeStatement(target);
     this.#removeProbe = probe === null ? null : sql(probe, rowTypes);
-    this.#stays = isPlain(target) && code.functionsIn !== null ? staysStep(target) : null;
+    this.#holdPlain = isHeldByPlan(target) ? holdPlainStep(target) : null;
   }
 
   /** Decodes these columns of some rows and discards them. */
@@ -195,8 +193,7 @@ export class TableStatements {
         { ...nameless(sql(noStatisticsSql(target), []), []), checks: true },
         this.confirm,
       ];
-    if (this.#stays === null) return [lock(), this.confirm];
-    return [holdStep(target), this.#stays];
+    return this.#holdPlain === null ? [lock(), this.confirm] : [this.#holdPlain];
   }
 
   /** The step that stores no rows. */
@@ -244,9 +241,14 @@ export class TableStatements {
     return { ...step, rowAt: (place) => place, trials };
   }
 
+  /** Whether these steps store rows only in the table that the first step has locked, because each names it by its number, too. */
+  isHeldFor(steps: readonly StatementStep[]): boolean {
+    return this.#holdPlain !== null && !steps.some(({ deletes }) => deletes === true);
+  }
+
   /** The last steps of a transaction. */
   after(facts: SessionFacts): StatementStep[] {
-    if (this.#stays !== null) return [this.#stays];
+    if (this.#holdPlain !== null) return [this.#holdPlain];
     // Triggers that fire at COMMIT see the same path as those before them.
     const own = isPlain(this.target) ? [] : [named(path, [textOf(facts.path)])];
     return [this.confirm, ...own];
@@ -296,17 +298,16 @@ export interface ProbeStatement {
 
 const noMessage = Buffer.alloc(0);
 
-/** Locks a table that runs no code. Whether it is the right table, staysStep asks. */
-export const holdStep = rememberedOf((target: Target): StatementStep => {
-  const statement = holdInert(target);
-  return fixed({ statement, messages: (name) => holdInertMessages(target, name), checks: true });
-});
-
-/** Before and after rows of a table that runs no code: whether it is the one of the target. */
-export const staysStep = rememberedOf((target: Target): StatementStep => {
-  const statement = staysStatement(target);
+/** The first step for a table that runs no code: the lock, the number, and whether it is the table of the target. */
+export const holdPlainStep = rememberedOf((target: Target): StatementStep => {
+  const statement = holdPlainStatement(target);
   return fixed({ statement, messages: (name = statement.name) => executeMessages(name, []), checks: true });
 });
+
+/** Citus takes no such INSERT into a table that it distributes. */
+function isHeldByPlan(target: Target): boolean {
+  return isPlain(target) && target.code.functionsIn !== null && target.shape.distributedByCitus !== true;
+}
 
 /** For a row that meets no other the SQLSTATE matters: Citus loses it when it copies. */
 function goesByValues({ shape, code }: Target, rows: number): boolean {

@@ -1,6 +1,6 @@
 /**
  * Functions for the role of the events gateway, which may use nothing in schema `headgate`: commit/lock-table.ts asks them about a table, as
- * it asks headgate.hold_inert() and headgate.stays() about webhook tables (functions/committing.sql). They run with the caller's rights,
+ * it asks headgate.stays() about webhook tables (functions/committing.sql). They run with the caller's rights,
  * every name in them refers to PostgreSQL's own object, and the role could do what they do without them, at a higher cost. SQL, pure.
  */
 import { versionSql } from '../catalog/owner-code.ts';
@@ -11,13 +11,7 @@ const changed = `raise exception using errcode = 'HG001', message = 'the table h
 
 /** Run by the superuser that owns the schema, in a transaction. */
 export const gatewayFunctions = `
-create or replace function ${schema}.hold_inert(relation_name text, owner oid, patience text) returns text
-language plpgsql as $body$
-begin
-  execute pg_catalog.concat('lock table only ', relation_name, ' in row exclusive mode ', patience);
-  return pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id());
-end $body$;
-
+drop function if exists ${schema}.hold_inert(text, oid, text);
 -- Volatile: it sees what was committed while the statement that asks has waited.
 create or replace function ${schema}.confirm(relation_name text, relation oid, mark text, owner oid) returns void
 language plpgsql as $body$
@@ -47,10 +41,9 @@ end $body$`;
 export const hasGatewayFunctions = (relation: string): string => `exists (
   select from pg_catalog.pg_namespace n join pg_catalog.pg_roles o on o.oid operator(pg_catalog.=) n.nspowner
   where n.nspname operator(pg_catalog.=) '${schema}' and o.rolsuper and pg_catalog.has_schema_privilege(n.oid, 'USAGE')
-    and 3 operator(pg_catalog.=) (
+    and 2 operator(pg_catalog.=) (
       select pg_catalog.count(*) from pg_catalog.pg_proc p
       where p.pronamespace operator(pg_catalog.=) n.oid and p.proowner operator(pg_catalog.=) n.nspowner
-        and (p.proname operator(pg_catalog.=) 'hold_inert' and pg_catalog.oidvectortypes(p.proargtypes) operator(pg_catalog.=) 'text, oid, text'
-          or p.proname in ('confirm', 'stays') and pg_catalog.oidvectortypes(p.proargtypes) operator(pg_catalog.=) 'text, oid, text, oid')
+        and p.proname in ('confirm', 'stays') and pg_catalog.oidvectortypes(p.proargtypes) operator(pg_catalog.=) 'text, oid, text, oid'
         and pg_catalog.has_function_privilege(p.oid, 'EXECUTE')))
   and pg_catalog.has_table_privilege(${relation}, 'SELECT')`;

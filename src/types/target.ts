@@ -93,7 +93,7 @@ export interface Code {
   readonly inert: boolean;
   /** The role that must be allowed to write into the table, whoever stores its rows. */
   readonly writer: string;
-  /** The schema with functions that spare the engine work; `headgate_functions`, for the gateway's role, has only hold_inert and stays. null: none. */
+  /** The schema with functions that spare the engine work; `headgate_functions`, for the gateway's role, has only confirm and stays. null: none. */
   readonly functionsIn: 'headgate' | 'headgate_functions' | null;
 }
 

@@ -61,8 +61,6 @@ const attacks = (file: string, socket: string): readonly string[] => [
   `create event trigger e on ddl_command_end execute function headgate_gateway.on_schema()`,
   `alter event trigger headgate_gateway disable`,
   `select headgate_gateway.admit('headgate'::regnamespace)`,
-  `select headgate_functions.hold_inert('headgate.secret', 10, '')`,
-  `select headgate_functions.hold_inert('public.hook; create role mine superuser --', 10, '')`,
   `create or replace function headgate_functions.confirm(relation_name text, relation oid, mark text, owner oid) returns void
      language sql as ''`,
   `create function headgate_functions.mine() returns int language sql as 'select 1'`,

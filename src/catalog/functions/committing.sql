@@ -46,18 +46,8 @@ BEGIN
 END
 $body$;
 
--- Only the lock and the number, for a table that runs no code: headgate.stays(), called next, checks that it is still that table
--- with the same owner. The last two parameters are of earlier versions.
-CREATE OR REPLACE FUNCTION headgate.hold_inert(relation_name text, owner oid, patience text) RETURNS text
-LANGUAGE plpgsql AS $body$
-BEGIN
-  EXECUTE pg_catalog.concat('LOCK TABLE ONLY ', relation_name, ' IN ROW EXCLUSIVE MODE ', patience);
-  RETURN pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id());
-END
-$body$;
-
 -- As confirm, evaluated when a statement is planned and not when it runs. It is not immutable, but declared so, so that the plan
--- keeps its result. That is correct in a statement that also names the relation as a constant of type regclass: PostgreSQL discards
+-- keeps its result. That is correct in a statement that also writes into the relation: PostgreSQL discards
 -- the plan when anything about that relation has changed, and a session that holds a lock on it has been told of all changes.
 CREATE OR REPLACE FUNCTION headgate.stays(relation_name text, relation oid, mark text, owner oid) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $body$

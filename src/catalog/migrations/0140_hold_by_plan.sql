@@ -1,0 +1,1 @@
+DROP FUNCTION IF EXISTS headgate.hold_inert(text, oid, text);
