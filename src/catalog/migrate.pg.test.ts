@@ -6,32 +6,40 @@ import { suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { describeCatalog } from '../../test/support/catalog-described.ts';
 import { onEnd } from '../../test/support/cleanup.ts';
-import { makeOldCatalog, oldVersion } from '../../test/support/old-catalog.ts';
+import { makeOldCatalog, oldVersions } from '../../test/support/old-catalog.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { catalogVersion, migrate, readMigrations } from './migrate.ts';
 
 suite('migrate', () => {
-  test('the oldest catalog that can be brought up to date becomes that of a new installation, and an older one is refused', async (t) => {
+  test('old catalogs become that of a new installation, and one that was never released is refused', async (t) => {
     const client = await (await testDatabase(t)).connect();
     const migrations = readMigrations();
     assert.deepEqual(await migrate(client, migrations), { from: 0, to: migrations.version });
     const fresh = await describeCatalog(client);
     assert(fresh.length > 400);
-    await client.query('set client_min_messages = error; drop schema headgate cascade');
-    await makeOldCatalog(client);
-    // What a table of that time holds stays.
-    await client.query(`insert into headgate.secret (schema_name, name, backend, seal_id, sealed)
-      values ('public', 'kept', 'meta', gen_random_uuid(), 'x')`);
-    assert.deepEqual(await migrate(client, migrations), { from: oldVersion, to: migrations.version });
-    assert.equal(await catalogVersion(client), migrations.version);
-    assert.deepEqual(await describeCatalog(client), fresh);
-    const { rows } = await client.query('select name, owner::text from headgate.secret');
-    assert.equal(rows.length, 1);
-    await client.query('delete from headgate.migration where version >= 27');
-    await assert.rejects(
-      migrate(client, migrations),
-      /^CatalogError: .*is of version 26; the oldest .* is 27$/,
-    );
+    for (const old of oldVersions) {
+      await client.query('set client_min_messages = error; drop schema headgate cascade');
+      await makeOldCatalog(client, old);
+      // What a table of that time holds stays.
+      await client.query(`insert into headgate.secret (schema_name, name, backend, seal_id, sealed)
+        values ('public', 'kept', 'meta', gen_random_uuid(), 'x')`);
+      assert.deepEqual(await migrate(client, migrations), { from: old, to: migrations.version });
+      assert.equal(await catalogVersion(client), migrations.version);
+      assert.deepEqual(await describeCatalog(client), fresh);
+      const { rows } = await client.query('select name, owner::text from headgate.secret');
+      assert.equal(rows.length, 1);
+    }
+    for (const other of [26, 28, 91, 117]) {
+      await client.query(
+        `truncate headgate.migration; insert into headgate.migration (version) values (${other})`,
+      );
+      await assert.rejects(
+        migrate(client, migrations),
+        new RegExp(
+          `^CatalogError: the catalog in schema headgate is of version ${other}; this Headgate brings versions 27, 118, .* up to date, and no other$`,
+        ),
+      );
+    }
   });
 
   test('every function is one that PostgreSQL accepts when it looks into its body', async (t) => {
@@ -76,45 +84,20 @@ suite('migrate', () => {
     const client = await database.connect();
     const migrations = readMigrations();
     await migrate(client, migrations);
-    await client.query(`delete from headgate.migration where version > 73;
+    await client.query(`delete from headgate.migration where version > 118;
       create view public.mine as select * from headgate.endpoints`);
     const reader = await database.connect();
     await reader.query(
       'begin; select from headgate.endpoints; select from public.mine; select from headgate.answer_rows',
     );
-    assert.deepEqual(await migrate(client, migrations), { from: 73, to: migrations.version });
+    assert.deepEqual(await migrate(client, migrations), { from: 118, to: migrations.version });
     assert.equal((await reader.query('select from public.mine')).rowCount, 0);
     await reader.query('commit');
   });
 
-  test('delivery ids claimed before version 71 stay known in their own database, and none is stored twice', async (t) => {
-    const client = await (await testDatabase(t)).connect();
-    const migrations = readMigrations();
-    await migrate(client, migrations);
-    const numbered = migrations.numbered.find(({ version }) => version === 71)?.sql;
-    await client.query(`create table t (); insert into headgate.webhook_table (relation, payload, options, includes)
-      values ('t', 'data', '{"dedupe": "$.id"}', '[]');
-      insert into headgate.delivery (relation, id, claimed_by)
-      values ('t', '00000000-0000-0000-0000-000000000001', (select relowner from pg_class where oid = 't'::regclass))`);
-    const claim = `select headgate.claim_deliveries('t'::regclass, '{00000000-0000-0000-0000-000000000001}', 3600)`;
-    const file = async () =>
-      (await client.query(`select pg_relation_filenode('headgate.delivery'), xmin from headgate.delivery`))
-        .rows;
-    const before = await file();
-    const upgrade = async (identity: string) => {
-      await client.query(`drop table headgate.claimer; update headgate.cluster set identity = ${identity};
-        begin; set local search_path = pg_catalog, pg_temp; ${numbered}; commit; call headgate.settle()`);
-    };
-    await upgrade('headgate.cluster_identity()');
-    await assert.rejects(client.query(claim), { code: 'HG004' });
-    assert.deepEqual(await file(), before);
-    await upgrade(`'another server'`);
-    await client.query(claim);
-  });
-
   test('a view of before gets its new columns, and what is granted stays', async (t) => {
     const client = await (await testDatabase(t)).connect();
-    await makeOldCatalog(client);
+    await makeOldCatalog(client, 27);
     const role = `reader_${(await client.query<{ name: string }>('select current_database() as name')).rows[0]?.name}`;
     await client.query(`create role ${role}; grant select on headgate.catalog_rows to ${role};
       grant execute on procedure headgate.settle() to ${role}; revoke execute on function headgate.show_tables(name[]) from public`);

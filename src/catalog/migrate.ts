@@ -1,9 +1,10 @@
 /**
  * Brings the schema `headgate` of one database to the version that this program knows, in one transaction under a lock of
  * Headgate's own, so that two Headgates starting at once create one catalog. Objects that hold data are created by the numbered
- * files in migrations/, each run once, in order: the first one creates the oldest version that can be brought up to date. Functions and views
+ * files in migrations/, each run once, in order: a catalog of a file's version is brought up to date, and one between two files, which was never
+ * released, is not. Functions and views
  * exist once, in their current form, in functions/ and views/, and are recreated whenever the version differs (decision 0153). Refuses (throws
- * CatalogError) if the catalog has a later version, or one before the first file's, if a right is missing, or if the schema cannot be trusted.
+ * CatalogError) if the catalog has a later version, or one that no file leads from, if a right is missing, or if the schema cannot be trusted.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -125,10 +126,10 @@ async function migrateHere(client: ClientBase, migrations: Migrations): Promise<
   const from = await catalogVersion(client);
   const { version: known, numbered, calledByTables, functions, views } = migrations;
   if (from > known) throw tooNew(from, known);
-  const [oldest] = numbered;
-  if (from > 0 && oldest !== undefined && from < oldest.version)
+  const brought = numbered.map(({ version }) => version);
+  if (from > 0 && !brought.includes(from))
     throw new CatalogError(
-      `the catalog in schema headgate is of version ${from}; the oldest that this Headgate brings up to date is ${oldest.version}`,
+      `the catalog in schema headgate is of version ${from}; this Headgate brings versions ${brought.join(', ')} up to date, and no other`,
     );
   if (from < known) {
     await refuseForeign(client);
@@ -141,7 +142,7 @@ async function migrateHere(client: ClientBase, migrations: Migrations): Promise<
     await client.query(
       `insert into headgate.migration (version)
        select version from unnest($1::int[]) as version where version > $2 on conflict do nothing`,
-      [numbered.map(({ version }) => version), from],
+      [brought, from],
     );
   }
   const { rows } = await client.query<{ usable: boolean }>(

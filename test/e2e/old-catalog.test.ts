@@ -33,7 +33,7 @@ test('tables, secrets and refused requests of an old catalog are there, served a
   const role = `keeper_${database.name}`;
   await root.query(`CREATE ROLE ${role}`);
   onEnd(t, 'role', async () => void (await root.query(`DROP OWNED BY ${role} CASCADE; DROP ROLE ${role}`)));
-  await makeOldCatalog(root);
+  await makeOldCatalog(root, 27);
   await root.query(`GRANT CREATE ON SCHEMA public TO ${role}; SET ROLE ${role}`);
   for (const name of ['s', 'gone'])
     await root.query('CALL headgate.create_secret(NULL, $1, false, $2, $3, $4, ARRAY[$5::name])', [

@@ -1,1 +1,0 @@
--- Warnings of CREATE TOKEN have one text (functions/tokens.sql).

@@ -1,1 +1,0 @@
--- What retry_rejected() answers says where its outcome is.

@@ -1,1 +1,0 @@
--- headgate.option_window() reads what it finds, whatever an owner has stored.

@@ -1,1 +1,0 @@
--- headgate.lock_keys() waits for a moment only.

@@ -1,1 +1,0 @@
--- What retry_rejected() answers a role that may look at the request and does not own its table.

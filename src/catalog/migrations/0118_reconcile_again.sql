@@ -1,1 +1,0 @@
--- headgate.gaps has next_at, and looked_at is of the last attempt; a log that could not be read is tried again with another token.
