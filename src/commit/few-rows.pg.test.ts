@@ -75,6 +75,27 @@ suite('a few rows', () => {
     assert.deepEqual([await count(client, 'ruled'), await count(client, 'other')], [2, 0]);
   });
 
+  test('a rule that a table gets later stores nothing elsewhere, by INSERT, by COPY or typed', async (t) => {
+    const { client, targetOf, tableOf, send } = await webhookRoom(t);
+    await runOurs(client, create('ruled'));
+    await runOurs(client, `create table typed (n int) with (connector = 'webhook')`);
+    await client.query('create table other (data text)');
+    const [ruled, typed] = [await targetOf('ruled'), await tableOf('typed')];
+    const many = Array.from({ length: 20 }, () => '1');
+    const groups = [[rowsOf(ruled, '1')], [rowsOf(ruled, ...many)], [rowsOf(typed, '{"n":1}')]];
+    for (const group of groups) assert.deepEqual(codes(await send(group)), [group[0]?.count]);
+    for (const kind of ['instead nothing', `also insert into other values ('1')`]) {
+      for (const table of ['ruled', 'typed'])
+        await client.query(`create rule r as on insert to ${table} do ${kind}`);
+      for (const group of groups) assert.deepEqual(codes(await send(group)), ['aborted table_changed'], kind);
+      for (const table of ['ruled', 'typed']) await client.query(`drop rule r on ${table}`);
+    }
+    assert.deepEqual(
+      [await count(client, 'ruled'), await count(client, 'typed'), await count(client, 'other')],
+      [21, 1, 0],
+    );
+  });
+
   test('a few rows are stored despite changes of their table that leave its columns alone', async (t) => {
     const { client, targetOf, send } = await webhookRoom(t);
     await runOurs(client, create('kept'));
