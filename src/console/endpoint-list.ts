@@ -26,7 +26,7 @@ export const endpointsPage = 50;
 const secretsOf = (oid: string): string =>
   `(SELECT string_agg(x.name, ', ' ORDER BY b.position) FROM headgate.webhook_table_secret b JOIN headgate.secret x ON x.id = b.secret_id WHERE b.relation::oid = ${oid})`;
 
-/** Of tables that are compared with their sender's log, for their owner: why it is not read, and what is missing of the last 7 days. */
+/** Of tables that are compared with their sender's log: why it is not read, and what is missing of the last 7 days. */
 const gaps = `gaps AS MATERIALIZED (
   SELECT g.schema_name, g.table_name, max(g.problem) AS problem,
     sum(g.missing) FILTER (WHERE g.state IN ('missing'::text, 'lost'::text) AND g.window_to > now() - interval '7 days') AS missing
@@ -174,9 +174,9 @@ GROUP BY 1
 ORDER BY 1`;
 }
 
-/** Tables that need somebody: those of ranks 0 and 1, the worst first. */
+/** Tables that need somebody: those of ranks 0 and 1, the worst first; `needing`: how many they are. */
 export const listNeeds = `WITH ${ranked('')}
-SELECT l.nspname, l.relname, l.rank, l.stored, l.unauthorized, l.refused, l.unavailable, l.problem, l.missing,
+SELECT count(*) OVER () AS needing, l.nspname, l.relname, l.rank, l.stored, l.unauthorized, l.refused, l.unavailable, l.problem, l.missing,
   ${secretsOf('l.oid')} AS secrets, headgate.owns_table(l.oid) AS owned
 FROM listed l WHERE l.rank < 2
 ORDER BY l.rank, coalesce(l.unauthorized + l.refused + l.unavailable, 0) DESC, l.nspname, l.relname

@@ -33,6 +33,6 @@ LEFT JOIN LATERAL (
     ) AS q GROUP BY q.window_from
   ) AS p GROUP BY p.window_from, p.window_to
 ) AS w ON true
-WHERE r.relation IN (SELECT k.relation FROM headgate.webhook_table k WHERE headgate.owns_table(k.relation));
+WHERE r.relation IN (SELECT k.relation FROM headgate.webhook_table k WHERE headgate.sees_table(k.relation));
 GRANT SELECT (schema_name, table_name, log, window_from, window_to, announced, came, fetched, missing, missing_ids, state, reason, since, read_to, looked_at, problem, next_at)
   ON headgate.gaps TO PUBLIC;

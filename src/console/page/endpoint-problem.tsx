@@ -24,7 +24,18 @@ export interface EndpointStatus {
 /** `known`: from SHOW ENDPOINTS; `hour`: requests of the last hour and what its sender's log says (endpoint-list.ts); undefined: neither. */
 export function stateOf(known: ResultRow | undefined, hour: ResultRow | undefined): EndpointStatus {
   const state = requestsOf(known, hour);
-  return state.kind === 'bad' ? state : (gapOf(hour) ?? state);
+  const gap = gapOf(hour);
+  if (gap === null) return state;
+  return state.kind === 'bad' ? { ...state, brief: `${state.brief}; ${gap.brief}` } : gap;
+}
+
+/** Each that has a sentence. */
+export function troublesOf(
+  known: ResultRow | undefined,
+  hour: ResultRow | undefined,
+): readonly EndpointStatus[] {
+  const all = [requestsOf(known, hour), gapOf(hour)];
+  return all.filter((it) => it !== null).filter(({ sentence }) => sentence !== null);
 }
 
 export const gapWords = ['log not read', 'deliveries missing'] as const;
@@ -114,15 +125,27 @@ interface Props {
 }
 
 /** The banner of an endpoint's page. */
-export function Trouble({ of, secrets }: Props): JSX.Element | null {
+export function Trouble({ of, secrets }: Props): JSX.Element {
   const known = rowOf(useRows(showEndpoints, 15_000).value, of, 'shown');
   const hour = rowOf(useRows(listTraffic([of]), 15_000).value, of, 'sql');
   const gap = useRows(readGap(of), 15_000).value?.[0];
-  const { kind, word, sentence } = stateOf(known, { ...hour, ...gap });
-  if (sentence === null) return null;
+  return (
+    <>
+      {troublesOf(known, { ...hour, ...gap }).map((it) => (
+        <OneTrouble key={it.word} of={of} secrets={secrets} trouble={it} />
+      ))}
+    </>
+  );
+}
+
+function OneTrouble({
+  of,
+  secrets,
+  trouble: { kind, word, sentence },
+}: Props & { readonly trouble: EndpointStatus }): JSX.Element {
   return (
     <p class={`trouble ${kind === 'bad' ? 'verdict bad' : 'strip'}`} role="status">
-      <Badge kind={kind}>{word}</Badge> <Text of={sentence} max={400} />{' '}
+      <Badge kind={kind}>{word}</Badge> <Text of={sentence ?? ''} max={400} />{' '}
       {gapWords.some((it) => it === word) ? (
         <a href={to(['sql'], { sql: showGaps(of) })}>Show the hours</a>
       ) : (

@@ -1,0 +1,1 @@
+-- headgate.gaps shows a table to its readers, too (views/gaps.sql).
