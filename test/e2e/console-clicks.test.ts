@@ -93,7 +93,7 @@ suite('clicks in the console', () => {
         await retried(3);
       },
       'copy the address of an endpoint': async () => {
-        await click(page.getByRole('link', { name: 'Endpoints', exact: true }));
+        await click(page.getByRole('link', { name: /^Endpoints/ }));
         const row = page.locator('tr', { hasText: '/dev/public/hooks' });
         await row.hover();
         await click(row.getByRole('button', { name: 'Copy URL' }));

@@ -124,6 +124,24 @@ suite('the pages of the console', () => {
       assert.equal(await sql.inputValue(), 'SELECT count(*) FROM charted');
       await page.keyboard.press('Control+Enter');
       await page.getByRole('cell', { name: '3', exact: true }).waitFor();
+      // In colours, letter for letter, and each line where it is in the field.
+      const draft = `SELECT 'a''b', 12 -- «\u202e»\n\n  FROM "x" /* ${'long '.repeat(60)}*/\n`;
+      await sql.fill(draft);
+      const drawn = page.locator('.sql-field pre');
+      assert.deepEqual(await drawn.locator('> div').allTextContents(), draft.split('\n'));
+      assert.deepEqual(await drawn.locator('.sql-word').allTextContents(), ['SELECT', 'FROM']);
+      assert.deepEqual(await drawn.locator('.sql-string').allTextContents(), [`'a''b'`]);
+      assert.deepEqual(
+        await page.evaluate<number[]>(
+          `['pre', 'textarea'].map((name) => document.querySelector('.sql-field ' + name)).map((it) => Math.round(it.scrollHeight))`,
+        ),
+        [
+          ...(await page.evaluate<number[]>(
+            `[0, 0].map(() => Math.round(document.querySelector('.sql-field pre').clientHeight))`,
+          )),
+        ],
+      );
+      await sql.fill('SELECT count(*) FROM charted');
       await page.getByRole('button', { name: 'Save …' }).click();
       await page.getByLabel('Name of the statement').fill('How many?');
       await page.keyboard.press('Enter');
@@ -248,6 +266,28 @@ suite('the pages of the console', () => {
         );
         assert.deepEqual(cut, [], place);
       }
+      // The filters of the list are in a sheet, which the keyboard opens and closes, too.
+      await page.goto(`${base}#/dev/requests?code=body_not_json`);
+      await page.locator('.lines .line', { hasText: 'charted' }).waitFor();
+      const filters = page.getByRole('button', { name: 'Filters' });
+      assert.match(await filters.innerText(), /1$/);
+      await page.keyboard.press('f');
+      const sheet = page.getByRole('dialog', { name: 'Filters' });
+      await sheet.getByRole('button', { name: 'Show 1', exact: true }).waitFor();
+      await page.keyboard.press('Escape');
+      await sheet.waitFor({ state: 'hidden' });
+      await filters.click();
+      await sheet.getByRole('button', { name: '+ Endpoint' }).click();
+      await sheet.getByRole('searchbox', { name: 'Find an endpoint' }).fill('many_50');
+      await sheet.getByRole('button', { name: 'many_50' }).click();
+      await sheet.getByRole('button', { name: 'Show 0', exact: true }).click();
+      await page.getByText('No request matches.').waitFor();
+      await filters.click();
+      assert.deepEqual(await serious(page), []);
+      await sheet.getByRole('button', { name: 'Clear all' }).click();
+      await sheet.getByRole('button', { name: /^Show \d/ }).click();
+      await page.locator('.lines .line').first().waitFor();
+      assert.equal(hashOf(page), '#/dev/requests');
       await page.getByRole('button', { name: 'More' }).click();
       await page.getByRole('link', { name: 'Health' }).click();
       await page.getByRole('heading', { name: 'Health' }).waitFor();

@@ -32,6 +32,18 @@ suite('a refused request in the console', () => {
     });
     await page.goto(`${headgate.adminUrl}/console/#/refused/${id}`);
     await page.getByText('The timestamp is 7 minutes old; Stripe’s limit is 5 minutes.').waitFor();
+    // Between signing and arrival stands the limit, 300 s after the signing.
+    const clock = (ms: number): string => new Date(ms).toISOString().slice(11, 19);
+    const line = page.locator('.timeline');
+    await line.getByText(`signed ${clock(time * 1_000)}`).waitFor();
+    await line.getByText(`limit ${clock((time + 300) * 1_000)}`).waitFor();
+    const lefts = await line
+      .locator('b')
+      .evaluateAll((all) => all.map((it) => it.getBoundingClientRect().left));
+    assert.deepEqual(
+      lefts,
+      lefts.toSorted((a, b) => a - b),
+    );
     const words = (await page.locator('.words p').textContent()) ?? '';
     const [, age = ''] = /timestamp is (\d+) s old/.exec(words) ?? [];
     assert(Number(age) >= 420 && Number(age) < 430, age);
@@ -141,6 +153,23 @@ suite('a refused request in the console', () => {
     await page.getByText('You may look at it; only its owner changes it.').waitFor();
     await page.getByText('CREATE TABLE').first().waitFor();
     assert.deepEqual(await offered(), []);
+    // What the log of its sender has and the table lacks is shown to its readers, too, and of no other table.
+    const gap = (table: string) =>
+      client.query(`INSERT INTO headgate.reconciling (relation, log, mark, since, read_to) VALUES ('${table}'::regclass, 'github', 0, now() - interval '1 day', now());
+        INSERT INTO headgate.announced (relation, delivery, id, log_id, announced_at, next_at)
+        SELECT '${table}'::regclass, gen_random_uuid(), 'lost ' || i, 'log ' || i, now() - interval '3 hours', now() FROM generate_series(1, 3) i`);
+    await gap('orders');
+    await gap('hidden');
+    await page.goto(`${base}/endpoints`);
+    await page.getByRole('cell', { name: /3 deliveries missing/ }).waitFor();
+    await page.goto(`${base}/endpoint/public/orders`);
+    await page
+      .getByText('3 deliveries of the last 7 days that the log of its sender has are missing here.')
+      .waitFor();
+    await page.getByRole('link', { name: 'Show the hours' }).click();
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await page.getByRole('cell', { name: '{"lost 1","lost 2","lost 3"}' }).waitFor();
+    await page.getByRole('link', { name: /^Endpoints 1 needs you/ }).waitFor();
     for (const name of ['hidden', 'nowhere']) {
       await page.goto(`${base}/endpoint/public/${name}`);
       await page.getByText('There is no such table, or it is not yours to look at.').waitFor();

@@ -8,6 +8,7 @@ import { run } from './server.ts';
 import type { SqlResponse } from '../api.ts';
 import { kindOf } from '../outcomes.ts';
 import { withoutSecrets } from '../statements.ts';
+import type { SqlText } from './sql-text.tsx';
 import { wholeText } from './time-zone.ts';
 
 /** `ref` of a field that gets the focus when it appears; `autofocus` does not give it if something else has it. */
@@ -76,26 +77,39 @@ export function Sql({
   readonly text: string;
   readonly label?: string;
 }): JSX.Element {
+  const [open, setOpen] = useState(false);
   return (
-    <details class="statement">
+    <details class="statement" onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>{label}</summary>
-      <Code text={withoutSecrets(text)} copied={text} />
+      {open ? <Code text={withoutSecrets(text)} copied={text} isSql /> : null}
     </details>
   );
+}
+
+/** SQL in colours, as soon as the file that knows them is here. */
+function Coloured({ of }: { readonly of: string }): JSX.Element {
+  const [loaded, setLoaded] = useState<{ it: typeof SqlText } | null>(null);
+  useEffect(() => {
+    import('./sql-text.tsx').then(
+      ({ SqlText: it }) => setLoaded({ it }),
+      () => undefined,
+    );
+  }, []);
+  return loaded === null ? <Text of={of} max={100_000} /> : <loaded.it of={of} max={100_000} />;
 }
 
 export function Code({
   text,
   copied = text,
+  isSql = false,
 }: {
   readonly text: string;
   readonly copied?: string;
+  readonly isSql?: boolean;
 }): JSX.Element {
   return (
     <div class="code">
-      <pre tabIndex={0}>
-        <Text of={text} max={100_000} />
-      </pre>
+      <pre tabIndex={0}>{isSql ? <Coloured of={text} /> : <Text of={text} max={100_000} />}</pre>
       <Copy text={copied} />
     </div>
   );

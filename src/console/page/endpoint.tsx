@@ -190,7 +190,9 @@ function Definition({ of, owned }: { readonly of: TableRef; readonly owned: bool
   const { reload } = loaded;
   return (
     <>
-      <Shown loaded={loaded}>{({ tables }) => <Code text={tables.at(-1)?.rows[0]?.at(-1) ?? ''} />}</Shown>
+      <Shown loaded={loaded}>
+        {({ tables }) => <Code text={tables.at(-1)?.rows[0]?.at(-1) ?? ''} isSql />}
+      </Shown>
       <Sql text={sql} />
       {owned ? <Changes of={of} reload={reload} /> : null}
     </>

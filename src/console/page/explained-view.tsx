@@ -67,7 +67,8 @@ export function Timeline({
   )
     return null;
   const { ageS, limitS } = cause;
-  const share = Math.max(8, Math.min(92, (limitS / ageS) * 100));
+  // Room for the three times.
+  const share = Math.max(34, Math.min(66, (limitS / ageS) * 100));
   const signed = arrivedAtMs - ageS * 1_000;
   return (
     <div
@@ -80,7 +81,8 @@ export function Timeline({
         <i>{spanText(limitS)} are allowed</i>
       </span>
       <span class="beyond">
-        <b>arrived {clockOf(arrivedAtMs)}</b>
+        <b class="limit">limit {clockOf(signed + limitS * 1_000)}</b>
+        <b class="arrived">arrived {clockOf(arrivedAtMs)}</b>
         <i>{spanText(ageS - limitS)} too late</i>
       </span>
     </div>

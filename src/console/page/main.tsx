@@ -11,6 +11,7 @@ import { Jump, jumping } from './command-palette.tsx';
 import { Help, watchKeys } from './keys.tsx';
 import { lazy } from './lazy.tsx';
 import { watchLive } from './live.ts';
+import { needing, useNeeds } from './endpoint-problems.ts';
 import { enterByLink, LoginScreen, takesLink } from './login.tsx';
 import { Overview } from './overview.tsx';
 import { Text } from './components.tsx';
@@ -19,6 +20,7 @@ import { forgetLists } from './list-state.ts';
 import { watchPlaces } from './scroll-position.ts';
 import { goTo, route, settle, to, watchRoute } from './route.ts';
 import { isRoute } from '../routes.ts';
+import { digitsText } from '../visible-text.ts';
 import { away, call, enter, loggedOut, logOut, me, token } from './server.ts';
 import { askTabs, rememberPlace, tellTabs, watchTabs } from './tabs.ts';
 import { theme, watchTheme } from './theme.ts';
@@ -106,6 +108,7 @@ function Navigation(): JSX.Element {
       <li key={id}>
         <a href={id === '' ? to([]) : to([id])} aria-current={active === id ? 'page' : undefined}>
           <Icon name={icon} /> {label}
+          {id === 'endpoints' ? <Needing key={me.value?.database} /> : null}
         </a>
       </li>
     ));
@@ -129,6 +132,19 @@ function Navigation(): JSX.Element {
         <Foot />
       </div>
     </nav>
+  );
+}
+
+/** How many endpoints need somebody. */
+function Needing(): JSX.Element | null {
+  useNeeds();
+  const n = needing();
+  if (n === 0) return null;
+  return (
+    <span class="badge bad needing">
+      {digitsText(String(n))}
+      <span class="unseen"> {n === 1 ? 'needs' : 'need'} you</span>
+    </span>
   );
 }
 

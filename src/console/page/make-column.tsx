@@ -57,7 +57,7 @@ export function MakeColumn({ table, from, text, done }: Props): JSX.Element | nu
             />
           </label>
         </div>
-        <Code text={sql} />
+        <Code text={sql} isSql />
         <p class="faint">
           Existing rows get it, too: PostgreSQL rewrites the table, and requests wait meanwhile. It is NULL if
           the document has another kind of value there.

@@ -3,7 +3,7 @@
  * requests were refused (`headgate.rejected_requests`). Without an endpoint: how to create one.
  */
 import type { JSX } from 'preact';
-import { countEndpoints, listNeeds, showGaps } from '../endpoint-list.ts';
+import { countEndpoints, showGaps } from '../endpoint-list.ts';
 import type { Cause } from '../../types/cause.ts';
 import { briefOf } from '../outcome-summary.ts';
 import { digitsText } from '../visible-text.ts';
@@ -12,13 +12,14 @@ import { Name } from './address.tsx';
 import { FirstSteps } from './first-steps.tsx';
 
 import { useRows } from './load.ts';
+import { needing, needs } from './endpoint-problems.ts';
 import type { ResultRow } from './load.ts';
 import { Ago, Badge, Listing, Text } from './components.tsx';
 import { timeOf } from '../request-rows.ts';
 import { RangeMenu, rangeOf, sumsOf, Traffic, useTraffic } from './time-range.tsx';
 import { LatestRequests } from './request-live.tsx';
 import { route, to } from './route.ts';
-import { gapWords, stateOf } from './endpoint-problem.tsx';
+import { gapWords, troublesOf } from './endpoint-problem.tsx';
 
 export function Overview(): JSX.Element {
   const range = rangeOf(route.value.query, '24h');
@@ -59,13 +60,27 @@ export function Overview(): JSX.Element {
 
 /** Endpoints into which nothing gets, of which most signatures fail, or that lack what their sender's log has. */
 function Needs(): JSX.Element | null {
-  const rows = useRows(listNeeds, 15_000).value ?? [];
-  if (rows.length === 0) return null;
+  const rows = needs.value;
+  const n = needing();
+  if (n === 0) return null;
   return (
     <section class="card needs">
       <h2>
-        <span class="dot bad" /> {rows.length === 1 ? 'One endpoint needs' : `${rows.length} endpoints need`}{' '}
+        <span class="dot bad" />{' '}
+        {n === 1
+          ? 'One endpoint needs'
+          : n === 2
+            ? 'Two endpoints need'
+            : `${digitsText(String(n))} endpoints need`}{' '}
         you
+        {n > rows.length ? (
+          <>
+            {' '}
+            <a class="more" href={to(['endpoints'], { show: 'need' })}>
+              All of them
+            </a>
+          </>
+        ) : null}
       </h2>
       <ul class="list">
         {rows.map((row) => (
@@ -78,7 +93,8 @@ function Needs(): JSX.Element | null {
 
 function Need({ row }: { readonly row: ResultRow }): JSX.Element {
   const [schema, table] = [row['nspname'] ?? '', row['relname'] ?? ''];
-  const { word, sentence } = stateOf(undefined, row);
+  const troubles = troublesOf(undefined, row);
+  const hasGap = troubles.some(({ word }) => gapWords.some((it) => it === word));
   return (
     <li class="row-of wrap">
       <a data-row class="name" href={to(['endpoint', schema, table])}>
@@ -86,12 +102,15 @@ function Need({ row }: { readonly row: ResultRow }): JSX.Element {
           <Name of={schema === 'public' ? table : `${schema}.${table}`} />
         </b>
       </a>
-      <span class="grow">{sentence}</span>
-      {gapWords.some((it) => it === word) ? (
+      <span class="grow">
+        <Text of={troubles.map(({ sentence }) => sentence).join(' ')} max={800} />
+      </span>
+      {hasGap ? (
         <a class="button" href={to(['sql'], { sql: showGaps({ schema, table }) })}>
           Show the hours
         </a>
-      ) : (
+      ) : null}
+      {hasGap && troubles.length === 1 ? null : (
         <a class="button" href={to(['requests'], { result: 'refused', schema, table })}>
           Show them
         </a>

@@ -4,10 +4,12 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ListCounts, SenderInfo } from '../api.ts';
 import { digitsText } from '../visible-text.ts';
 import { findTables } from '../request-statements.ts';
-import { ranges, resultWords } from '../list-address.ts';
+import { noAddress, ranges, resultWords } from '../list-address.ts';
 import type { ListAddress } from '../list-address.ts';
 import { useRowsIf } from './load.ts';
 import { Text } from './components.tsx';
+import { Icon } from './icons.tsx';
+import { isPhone } from './window.ts';
 import { isoOf, timeText } from './time-zone.ts';
 
 interface Props {
@@ -17,52 +19,124 @@ interface Props {
   readonly set: (change: Partial<ListAddress>) => void;
 }
 
-export function RequestFilters({ address, counts, senders, set }: Props): JSX.Element {
+export function RequestFilters(props: Props): JSX.Element {
+  const { address, counts, set } = props;
   return (
     <div class="request-filters" role="search">
       <div class="chips">
         <Search value={address.q} set={(q) => set({ q })} />
-        <EndpointChip address={address} set={set} />
-        <ChoiceChip label="Code" value={address.code} choices={codes} set={(code) => set({ code })} />
-        <ChoiceChip
-          label="Sender"
-          value={address.sender}
-          choices={senders.map(({ id, name }) => [id, name])}
-          set={(sender) => set({ sender })}
-        />
-        <TextChip label="Event" value={address.event} set={(event) => set({ event })} />
-        <ChoiceChip
-          label="Not yet stored"
-          value={address.stored}
-          choices={[
-            ['no', 'refused, not stored since'],
-            ['yes', 'refused, stored since'],
-          ]}
-          set={(stored) => set({ stored })}
-        />
-        {address.cause === '' ? null : (
-          <Chosen label="Reason" clear={() => set({ cause: '' })}>
-            {address.cause}
-          </Chosen>
-        )}
-        <TimeChip address={address} set={set} />
+        {isPhone.value ? <Sheet {...props} /> : <Chips {...props} />}
       </div>
       <Results address={address} counts={counts} set={set} />
     </div>
   );
 }
 
+/** On a phone the filters are below the list, behind a button. */
+function Sheet(props: Props): JSX.Element {
+  const { address, counts, set } = props;
+  const dialog = useRef<HTMLDialogElement>(null);
+  const chosen = chosenOf(address);
+  const found = countOf(counts, address.result);
+  return (
+    <>
+      <button
+        type="button"
+        class={chosen === 0 ? 'filter-button' : 'filter-button on'}
+        aria-haspopup="dialog"
+        data-key="f"
+        onClick={() => dialog.current?.showModal()}
+      >
+        <Icon name="filter" />
+        <span class="unseen">Filters</span>
+        {chosen === 0 ? null : <b>{chosen}</b>}
+      </button>
+      <dialog
+        ref={dialog}
+        class="sheet"
+        aria-label="Filters"
+        // A click beside it.
+        onClick={(event) => event.target === dialog.current && dialog.current?.close()}
+      >
+        <div>
+          <div class="row-of">
+            <h2 class="grow">Filters</h2>
+            {chosen === 0 ? null : (
+              <button
+                type="button"
+                class="quiet"
+                onClick={() => set({ ...noAddress, result: address.result, q: address.q })}
+              >
+                Clear all
+              </button>
+            )}
+          </div>
+          <Chips {...props} />
+          <button type="button" class="primary" onClick={() => dialog.current?.close()}>
+            {found === null ? 'Show them' : `Show ${found}`}
+          </button>
+        </div>
+      </dialog>
+    </>
+  );
+}
+
+/** How many filters are set, without the text and what became of the requests, which stand beside. */
+function chosenOf(address: ListAddress): number {
+  const { table, code, sender, event, stored, checked, cause, from, until, range } = address;
+  const all = [table, code, sender, event, stored, checked, cause, from + until + range];
+  return all.filter((value) => value !== '').length;
+}
+
+function Chips({ address, senders, set }: Props): JSX.Element {
+  return (
+    <>
+      <EndpointChip address={address} set={set} />
+      <ChoiceChip label="Code" value={address.code} choices={codes} set={(code) => set({ code })} />
+      <ChoiceChip
+        label="Sender"
+        value={address.sender}
+        choices={senders.map(({ id, name }) => [id, name])}
+        set={(sender) => set({ sender })}
+      />
+      <TextChip label="Event" value={address.event} set={(event) => set({ event })} />
+      <ChoiceChip
+        label="Not yet stored"
+        value={address.stored}
+        choices={[
+          ['no', 'refused, not stored since'],
+          ['yes', 'refused, stored since'],
+        ]}
+        set={(stored) => set({ stored })}
+      />
+      {address.cause === '' ? null : (
+        <Chosen label="Reason" clear={() => set({ cause: '' })}>
+          {address.cause}
+        </Chosen>
+      )}
+      <TimeChip address={address} set={set} />
+    </>
+  );
+}
+
+function numberOf(counts: ListCounts | null, result: string): number | null {
+  if (counts === null) return null;
+  const { by } = counts;
+  if (result !== '') return Object.entries(by).find(([name]) => name === result)?.[1] ?? 0;
+  return Object.values(by).reduce((sum, n) => sum + n, 0);
+}
+
+/** In words; null: not known yet. */
+function countOf(counts: ListCounts | null, result: string): string | null {
+  const n = numberOf(counts, result);
+  return n === null ? null : `${counts?.whole === false ? '≤ ' : ''}${digitsText(String(n))}`;
+}
+
 function Results({ address, counts, set }: Omit<Props, 'senders'>): JSX.Element {
-  const of = (result: string): number | null => {
-    if (counts === null) return null;
-    const { by } = counts;
-    if (result !== '') return Object.entries(by).find(([name]) => name === result)?.[1] ?? 0;
-    return Object.values(by).reduce((sum, n) => sum + n, 0);
-  };
   return (
     <div class="results" role="group" aria-label="What became of them">
       {Object.entries(resultWords).map(([result, words]) => {
-        const n = of(result);
+        const n = numberOf(counts, result);
         if (result === 'later' && (n ?? 0) === 0 && address.result !== 'later') return null;
         return (
           <button
@@ -72,10 +146,7 @@ function Results({ address, counts, set }: Omit<Props, 'senders'>): JSX.Element 
             aria-pressed={address.result === result}
             onClick={() => set({ result })}
           >
-            {words}{' '}
-            <span class="n">
-              {n === null ? '' : `${counts?.whole === false ? '≤ ' : ''}${digitsText(String(n))}`}
-            </span>
+            {words} <span class="n">{countOf(counts, result) ?? ''}</span>
           </button>
         );
       })}

@@ -250,6 +250,11 @@ export function Line({
         {row.event === undefined ? <span class="faint">—</span> : <Text of={row.event} max={60} />}
       </td>
       <td class="what">
+        {row.event === undefined ? null : (
+          <span class="on-phone">
+            <Text of={row.event} max={60} /> ·{' '}
+          </span>
+        )}
         <Text of={brief} max={80} />
       </td>
       <td class="size right">{row.bytes === null ? '' : sizeText(row.bytes)}</td>

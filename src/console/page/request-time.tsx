@@ -3,14 +3,14 @@ import type { JSX } from 'preact';
 import { agoText } from '../visible-text.ts';
 import { clockText, dayText } from './time-zone.ts';
 
-export const clockOf = (ms: number, withMs = false): string => {
-  const text = clockText(ms);
-  return withMs ? `${text}.${String(ms % 1_000).padStart(3, '0')}` : text;
-};
+const millisecondsOf = (ms: number): string => `.${String(ms % 1_000).padStart(3, '0')}`;
+
+export const clockOf = (ms: number, withMs = false): string =>
+  `${clockText(ms)}${withMs ? millisecondsOf(ms) : ''}`;
 
 /** With its day, unless that is today. */
-export const whenText = (ms: number, withMs = false): string =>
-  `${dayText(ms) === dayText(Date.now()) ? '' : `${dayText(ms)} `}${clockOf(ms, withMs)}`;
+export const whenText = (ms: number): string =>
+  `${dayText(ms) === dayText(Date.now()) ? '' : `${dayText(ms)} `}${clockOf(ms)}`;
 
 export function RequestTime({
   ms,
@@ -24,7 +24,8 @@ export function RequestTime({
       dateTime={new Date(ms).toISOString()}
       title={`${agoText(Date.now() - ms)}\n${new Date(ms).toISOString()}\n${(ms / 1_000).toFixed(3)}`}
     >
-      {whenText(ms, fine)}
+      {whenText(ms)}
+      {fine ? <span class="ms">{millisecondsOf(ms)}</span> : null}
     </time>
   );
 }

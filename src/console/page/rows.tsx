@@ -60,7 +60,7 @@ function Ordered(props: Props): JSX.Element {
             ? 'it has no column with the time of arrival, and no key that grows.'
             : 'no index has the order of their arrival. With this one it takes milliseconds:'}
         </p>
-        {index === null ? null : <Code text={index} />}
+        {index === null ? null : <Code text={index} isSql />}
         <button type="button" onClick={() => setWhole(true)}>
           Read the whole table
         </button>

@@ -1,5 +1,5 @@
 /**
- * The SQL editor: a plain text field, with completions for the word before the caret below it. It completes tables and columns
+ * The SQL editor: a text field in front of the same text in colours, with completions for the word before the caret below it. It completes tables and columns
  * that the role may read (`pg_attribute`), secrets, and senders.
  */
 import { useSignal } from '@preact/signals';
@@ -13,6 +13,7 @@ import { listColumns, listSecrets } from '../statements.ts';
 import { useLoaded, useRows } from './load.ts';
 import { Text } from './components.tsx';
 import { call } from './server.ts';
+import { EditorText } from './sql-text.tsx';
 
 interface EditorProps {
   readonly area: RefObject<HTMLTextAreaElement | null>;
@@ -67,24 +68,27 @@ export function Editor({ area, draft, write, busy, start, cancel, toggle }: Edit
   };
   return (
     <div class={write ? 'editor writes' : 'editor'}>
-      <textarea
-        ref={area}
-        data-search
-        aria-label="SQL"
-        aria-autocomplete="list"
-        aria-controls="offered"
-        aria-activedescendant={offered.value === null ? undefined : `offered-${offered.value.chosen}`}
-        rows={8}
-        spellcheck={false}
-        placeholder="SELECT …   EXPLAIN VALIDATE …   SHOW ENDPOINTS"
-        value={draft.value}
-        onInput={(event) => {
-          draft.value = event.currentTarget.value;
-          look();
-        }}
-        onBlur={() => (offered.value = null)}
-        onKeyDown={keyed}
-      />
+      <div class="sql-field">
+        <EditorText of={draft.value} />
+        <textarea
+          ref={area}
+          data-search
+          aria-label="SQL"
+          aria-autocomplete="list"
+          aria-controls="offered"
+          aria-activedescendant={offered.value === null ? undefined : `offered-${offered.value.chosen}`}
+          rows={1}
+          spellcheck={false}
+          placeholder="SELECT …   EXPLAIN VALIDATE …   SHOW ENDPOINTS"
+          value={draft.value}
+          onInput={(event) => {
+            draft.value = event.currentTarget.value;
+            look();
+          }}
+          onBlur={() => (offered.value = null)}
+          onKeyDown={keyed}
+        />
+      </div>
       <Options offered={offered} take={take} />
       <Buttons write={write} busy={busy} start={start} cancel={cancel} toggle={toggle} />
     </div>

@@ -118,7 +118,7 @@ export function Create({ chosen }: { readonly chosen: ChosenSender }): JSX.Eleme
       {failure === null ? null : <Wrong failure={failure} />}
       <details class="statement">
         <summary>What will run</summary>
-        <Code text={withoutSecrets(createEndpoint(endpointOf(it, { secret: '', answer: '' })))} />
+        <Code text={withoutSecrets(createEndpoint(endpointOf(it, { secret: '', answer: '' })))} isSql />
       </details>
     </form>
   );

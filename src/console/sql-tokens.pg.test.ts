@@ -1,0 +1,108 @@
+/** Where strings and comments end, and which words are keywords: PostgreSQL says it. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import * as fc from 'fast-check';
+import { Client } from 'pg';
+import { embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
+import { sqlPieces } from './sql-tokens.ts';
+
+let server: TestServer;
+let client: Client;
+before(async () => {
+  server = await startServer(embeddedBin);
+  client = new Client({ host: server.socketDir, user: 'root', database: 'postgres' });
+  await client.connect();
+});
+after(async () => {
+  await client.end();
+  await server.close();
+});
+
+const textOf = (sql: string, kind: string): string[] =>
+  sqlPieces(sql)
+    .filter((piece) => piece.kind === kind)
+    .map(({ text }) => text);
+
+suite('SQL in colours', () => {
+  test('the pieces are the text, whatever it is', () => {
+    const crumbs = [
+      `'`,
+      '"',
+      '$$',
+      '$a$',
+      '/*',
+      '*/',
+      '--',
+      '\n',
+      'é',
+      '😀',
+      '\u202e',
+      'select',
+      '1',
+      "E'",
+      '\\',
+      ' ',
+    ];
+    fc.assert(
+      fc.property(fc.array(fc.constantFrom(...crumbs), { maxLength: 30 }), (parts) => {
+        const sql = parts.join('');
+        assert.equal(
+          sqlPieces(sql)
+            .map(({ text }) => text)
+            .join(''),
+          sql,
+        );
+      }),
+    );
+  });
+
+  test('every reserved word of PostgreSQL is a keyword', async () => {
+    const { rows } = await client.query<{ word: string }>(
+      `SELECT word FROM pg_get_keywords() WHERE catcode IN ('R', 'T')`,
+    );
+    assert(rows.length > 90);
+    assert.deepEqual(
+      rows.map(({ word }) => word).filter((word) => textOf(word, 'word')[0] !== word),
+      [],
+    );
+  });
+
+  test('a value of PostgreSQL is one string or number, whatever looks like SQL in it', async () => {
+    const values = [
+      `'a,''b'`,
+      `'-- no comment'`,
+      `'/* neither'`,
+      `E'\\',1'`,
+      `$$,'"$$`,
+      `$t$ $$,-- $t$`,
+      `U&'\\0041,'`,
+      `'zwei ' -- on\n'lines,'`,
+      '1e-3',
+      '0x1f',
+    ];
+    const comments = ['', ` /* , /* , */ '' */ `, ' -- ,\n'];
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.tuple(fc.constantFrom(...values), fc.constantFrom(...comments)), {
+          minLength: 1,
+          maxLength: 8,
+        }),
+        async (parts) => {
+          const sql = `SELECT ${parts.map((part) => part.join('')).join(' , ')}`;
+          const { fields } = await client.query(sql);
+          const commas = textOf(sql, 'plain').join('').split(',').length;
+          assert.equal(commas, fields.length, sql);
+          assert.deepEqual(textOf(sql, 'word'), ['SELECT']);
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+
+  test('what is not finished yet has the colour that it will have', () => {
+    assert.deepEqual(textOf(`SELECT 'ab, 1`, 'string'), [`'ab, 1`]);
+    assert.deepEqual(textOf('SELECT $f$ BEGIN', 'string'), ['$f$ BEGIN']);
+    assert.deepEqual(textOf('SELECT 1 /* from', 'comment'), ['/* from']);
+    assert.deepEqual(textOf('-- from', 'comment'), ['-- from']);
+  });
+});
