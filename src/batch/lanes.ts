@@ -4,10 +4,13 @@
  *
  * Takes Rows and returns receipts (see lane.ts); refuses with `lane_full`, `draining`, `deadline`, `chain_broken`.
  * Owns the only timer of the batch room, which settles receipts past their deadline.
+ *
+ * The side track: large requests that have no order to keep are committed at the same time as the small ones of their table,
+ * which would otherwise wait for as long as a million rows take. Only a few of them run at one time over all tables, so
+ * that connections, disk and processors are left for the small ones.
  */
 import type { GroupCommit, Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import { allAtOnce } from '../kit/batch-callbacks.ts';
 import { rememberedOf } from '../kit/memoize.ts';
 import { Semaphore } from '../kit/semaphore.ts';
 import type { TableName } from '../observe/observations.ts';
@@ -17,7 +20,7 @@ import type { StageContext } from '../observe/context.ts';
 import { Lane } from './lane.ts';
 import type { LaneDeps } from './lane.ts';
 import { boundsOf, Pace } from './group-size.ts';
-import { goesAside } from './large-requests.ts';
+import type { Limits } from '../config/limits.ts';
 
 /** How often receipts are compared with their deadline, ms: an answer is late by at most this much. */
 const sweepIntervalMs = 50;
@@ -184,4 +187,25 @@ const laneKeys = rememberedOf(({ oid, database }: Pick<Target, 'database' | 'oid
 function laneKey(target: Pick<Target, 'database' | 'oid'>, aside: boolean): string {
   const { main, aside: apart } = laneKeys(target);
   return aside ? apart : main;
+}
+
+/** Rows of a table with a key replace each other in order, and those of a chain follow those before them. */
+function goesAside(
+  { target, chain, deletes, count, bytes }: Rows,
+  { groupRowsMax, groupBytesMax }: Pick<Limits, 'groupRowsMax' | 'groupBytesMax'>,
+): boolean {
+  const isLarge = count > groupRowsMax || bytes > groupBytesMax;
+  return isLarge && chain === null && deletes === null && target.shape.key.length === 0;
+}
+
+export function allAtOnce(endOfTurn: (run: () => void) => void): (run: () => void) => void {
+  let waiting: (() => void)[] = [];
+  const runAll = () => {
+    const all = waiting;
+    waiting = [];
+    for (const run of all) run();
+  };
+  return (run) => {
+    if (waiting.push(run) === 1) endOfTurn(runAll);
+  };
 }

@@ -6,12 +6,11 @@
 import type { Group } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { quoteIdentifier, quoteLiteral, relationName } from '../kit/sql-text.ts';
-import { mergedBytes, Pieces } from './wire-buffer.ts';
+import { mergedBytes, Pieces, documentCount, documentLength } from './wire-message.ts';
 import type { SessionFacts } from './commit-connection.ts';
 import { holdCodeSql, isPlain, lockSql, numberSql } from './lock-table.ts';
 import { cleanUpStatements, isMeant, safePath, settingStatements } from './statements.ts';
 import type { TransactionSettings } from './table-statements.ts';
-import { documentCount, documentLength } from './wire-message.ts';
 
 /** COPY's binary signature, flags and extension length: https://www.postgresql.org/docs/current/sql-copy.html */
 const copyHeader = Buffer.concat([Buffer.from('PGCOPY\n\xff\r\n\0', 'latin1'), Buffer.alloc(8)]);

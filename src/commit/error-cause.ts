@@ -79,6 +79,9 @@ export function aborted(it: Refusal): Outcome & { readonly kind: 'aborted' } {
   return { kind: 'aborted', refusal: it };
 }
 
+/** Rows of the chain before these were not stored. */
+export const chainBroken = aborted(refusal('chain_broken'));
+
 /** The outcome of rows that are not at fault; null: one of them is, or may be. */
 export function outcomeOf(failed: Said): (Outcome & { readonly kind: 'aborted' }) | null {
   if (failed.routine === ours && failed.sqlstate === strangersCode)

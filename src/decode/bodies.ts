@@ -5,7 +5,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { DecodeRequest } from '../types/request.ts';
 import type { Target } from '../types/target.ts';
-import { withoutMark } from '../kit/byte-order-mark.ts';
+import { withoutMark } from '../kit/json-grammar.ts';
 import { type FormField, type FormFile, formFields, readsLikeForm, urlencodedFields } from '../kit/form.ts';
 import { firstHeader } from '../kit/header.ts';
 import { skipSpace } from '../kit/json-walk.ts';

@@ -8,7 +8,7 @@ import type { Dedupe, DeliveryPart } from '../types/delivery-id.ts';
 import type { DecodeRequest } from '../types/request.ts';
 import type { Intake } from '../types/target.ts';
 import type { Rows } from '../types/rows.ts';
-import { hasMark } from '../kit/byte-order-mark.ts';
+import { hasMark } from '../kit/json-grammar.ts';
 import { formFields } from '../kit/form.ts';
 import { firstHeader } from '../kit/header.ts';
 import { FormProblem } from '../kit/multipart.ts';

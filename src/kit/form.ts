@@ -2,10 +2,8 @@
  * Forms: their grammar, which is that of query strings, `name=value&…` with `+` for a space and `%XX` for a byte; and their fields, whether
  * they are written so or as multipart/form-data (multipart.ts). Takes bytes; throws FormProblem. Pure.
  */
-
 import { isUtf8 } from 'node:buffer';
-import { withoutMark } from './byte-order-mark.ts';
-import { hexDigit } from './json-grammar.ts';
+import { withoutMark, hexDigit } from './json-grammar.ts';
 import {
   charsetOf,
   FormProblem,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { allAtOnce } from './batch-callbacks.ts';
+import { allAtOnce } from './lanes.ts';
 
 test('batched callbacks of one event-loop turn run together in order, and new ones in the next turn', () => {
   const turns: (() => void)[] = [];
