@@ -29,13 +29,13 @@ import type { PreparedStatements } from './prepared.ts';
 import { connectionOf } from './commit-connection.ts';
 import { CommitSession } from './session.ts';
 import type { TransactionEnd } from './session.ts';
-import { GroupSharing } from './shared-transaction.ts';
+import { GroupSharing, mayShare } from './shared-transaction.ts';
 import type { GroupTransactions } from './shared-transaction.ts';
-import { ackTimeoutOf, mayShare, storeTogether } from './multi-table-statement.ts';
+import { storeTogether } from './multi-table-statement.ts';
 import { settle } from './row-at-fault.ts';
 import { LoginRefused } from '../engine/owner-logins.ts';
 import { forRows } from './session-role.ts';
-import { OwnerScheduler } from './owner-scheduler.ts';
+import { OwnerScheduler, ackTimeoutOf } from './owner-scheduler.ts';
 import type { GroupResult } from './owner-scheduler.ts';
 
 export interface CommitContext extends StageContext {

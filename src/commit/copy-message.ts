@@ -8,9 +8,10 @@ import type { Target } from '../types/target.ts';
 import { quoteIdentifier, quoteLiteral, relationName } from '../kit/sql-text.ts';
 import { mergedBytes, Pieces, documentCount, documentLength } from './wire-message.ts';
 import type { SessionFacts } from './commit-connection.ts';
-import { holdCodeSql, isPlain, lockSql, numberSql } from './lock-table.ts';
+import { holdCodeSql, lockSql, numberSql } from './lock-table.ts';
 import { cleanUpStatements, isMeant, safePath, settingStatements } from './statements.ts';
 import type { TransactionSettings } from './table-statements.ts';
+import { isPlain } from './session-role.ts';
 
 /** COPY's binary signature, flags and extension length: https://www.postgresql.org/docs/current/sql-copy.html */
 const copyHeader = Buffer.concat([Buffer.from('PGCOPY\n\xff\r\n\0', 'latin1'), Buffer.alloc(8)]);

@@ -24,6 +24,7 @@ import type { CommitSession } from './session.ts';
 import type { TriedGroup } from './row-at-fault.ts';
 import { TableStatements } from './table-statements.ts';
 import type { StoreAttempt } from './interpret-reply.ts';
+import { DecodedTransactions } from './decoded-transactions.ts';
 
 export const statementsOf = rememberedOf((target: Target) => new TableStatements(target));
 
@@ -46,6 +47,7 @@ export class DecodedGroup implements TriedGroup {
   #stale = 0;
   readonly #session: CommitSession;
   readonly #table: TableStatements;
+  readonly #transactions: DecodedTransactions;
   readonly #options: Pick<StageContext, 'observe' | 'limits'>;
   readonly #probes: ValueSearch;
   /** Documents go whole into one column: no questions can be asked about their values. */
@@ -58,6 +60,7 @@ export class DecodedGroup implements TriedGroup {
   ) {
     this.#session = session;
     this.#table = table;
+    this.#transactions = new DecodedTransactions(session, table);
     this.#options = options;
     this.#probes = new ValueSearch(this.#send, table, session.facts, options.limits.groupProbesMax);
     this.#whole = table.target.shape.writeMode === 'copy';
@@ -81,7 +84,7 @@ export class DecodedGroup implements TriedGroup {
   }
 
   async store(members: readonly Rows[], whole = false): Promise<StoreAttempt> {
-    const store = (some: readonly Rows[]) => this.#session.store(this.#table, some);
+    const store = (some: readonly Rows[]) => this.#transactions.store(some);
     if (this.#table.target.dedupe === undefined) return this.#counted(await store(members));
     return this.#counted(await storeOnce(members, store, this.#count, whole));
   }
@@ -100,7 +103,7 @@ export class DecodedGroup implements TriedGroup {
       for (const unit of units) attempts.push(await this.store(unit));
       return attempts;
     }
-    const storeEach = (some: readonly (readonly Rows[])[]) => this.#session.storeEach(this.#table, some);
+    const storeEach = (some: readonly (readonly Rows[])[]) => this.#transactions.storeEach(some);
     const attempts =
       dedupe === undefined
         ? (await storeEach(units)).attempts
@@ -114,7 +117,7 @@ export class DecodedGroup implements TriedGroup {
   };
 
   stands(): Promise<Outcome | null> {
-    return this.#session.takesNoRows(this.#table);
+    return this.#transactions.takesNoRows();
   }
 
   async explain(member: Rows, failed: Failed): Promise<Outcome> {
@@ -150,7 +153,7 @@ export class DecodedGroup implements TriedGroup {
     const { target } = this.#table;
     // Nobody is refused because of a table that is no longer this one.
     const suspect = verdictOf(failed) === 'suspect';
-    const current = await (suspect ? this.stands() : this.#session.confirm(this.#table));
+    const current = await (suspect ? this.stands() : this.#transactions.confirm());
     if (current !== null) return members.map(() => current);
     const nulls = target.shape.onTypeError === 'null';
     if (this.#whole || isDelivered(failed) || !mayBeMisfit(failed) || (members.length === 1 && !nulls))
@@ -197,7 +200,7 @@ export class DecodedGroup implements TriedGroup {
       tried += middle;
       if (tried > this.#options.limits.groupTriedRowsMax) return null;
       const some = { ...member, count: middle };
-      const failed = await this.#session.wouldFail(this.#table, [some]);
+      const failed = await this.#transactions.wouldFail([some]);
       if (failed !== null && outcomeOf(failed) !== null) return null;
       if (failed === null) good = middle;
       else bad = middle;

@@ -12,9 +12,9 @@ import { textOf } from './lock-table.ts';
 import { aborted, chainBroken, deliveredBefore, failedHere, isDelivered } from './error-cause.ts';
 import { toStatement } from './prepared.ts';
 import { typeOids } from './statements.ts';
-import type { StatementStep } from './table-statements.ts';
 import type { StoreAttempt, UnitAttempts } from './interpret-reply.ts';
 import { executeMessages } from './wire-message.ts';
+import type { StatementStep } from './statement-step.ts';
 
 const uuids = 2951; // uuid[]
 const claim = toStatement('select headgate.claim_deliveries($1, $2, $3, $4)', [

@@ -13,18 +13,18 @@ import { refusal } from '../errors/refusals.ts';
 import type { Limits } from '../config/limits.ts';
 import { copyMessages, copySql, groupStatement, noRowsStatement } from './copy-message.ts';
 import type { GroupStatement } from './copy-message.ts';
-import { isPlain, askedFirstSql, numberSql } from './lock-table.ts';
+import { askedFirstSql, numberSql } from './lock-table.ts';
 import { aborted, verdictOf } from './error-cause.ts';
-import { toStatement } from './prepared.ts';
+import { toStatement, isForgotten } from './prepared.ts';
 import type { PreparedStatement } from './prepared.ts';
 import { documentRefusal, forOwner } from './refusal-messages.ts';
 import type { Failed } from './round-trip.ts';
 import type { CommitSession } from './session.ts';
 import type { TriedGroup } from './row-at-fault.ts';
-import { foundBy, isForgotten } from './interpret-reply.ts';
+import { foundBy } from './interpret-reply.ts';
 import type { StoreAttempt } from './interpret-reply.ts';
 import { holdPlainStep } from './table-statements.ts';
-import type { TransactionSettings, StatementStep } from './table-statements.ts';
+import type { TransactionSettings } from './table-statements.ts';
 import {
   executeMessages,
   queryMessage,
@@ -35,6 +35,8 @@ import {
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
 import { isMeant, typeOids } from './statements.ts';
 import type { WireParameter } from './wire-message.ts';
+import { isPlain } from './session-role.ts';
+import type { StatementStep } from './statement-step.ts';
 
 interface GroupMessage extends Omit<GroupStatement, 'sql'> {
   readonly apart: boolean;

@@ -22,15 +22,15 @@ import { DocumentGroup } from './document-group.ts';
 import { DecodedGroup } from './decoded-group.ts';
 import { lent, runDurably } from './durable.ts';
 import { textOf } from './lock-table.ts';
-import { ackTimeoutOf } from './multi-table-statement.ts';
 import { toStatement } from './prepared.ts';
 import { blameOf } from './error-cause.ts';
 import { storeAgain } from './row-at-fault.ts';
 import { CommitSession } from './session.ts';
 import { TableStatements } from './table-statements.ts';
-import type { StatementStep } from './table-statements.ts';
 import { forRows } from './session-role.ts';
 import { executeMessages } from './wire-message.ts';
+import type { StatementStep } from './statement-step.ts';
+import { ackTimeoutOf } from './owner-scheduler.ts';
 
 /** Requests of one table that arrive together. */
 export interface HandOverBatch {

@@ -6,8 +6,8 @@ import { quoteLiteral } from '../kit/sql-text.ts';
 import { textOf } from './lock-table.ts';
 import { toStatement } from './prepared.ts';
 import { typeOids } from './statements.ts';
-import type { StatementStep } from './table-statements.ts';
 import { executeMessages } from './wire-message.ts';
+import type { StatementStep } from './statement-step.ts';
 
 const ask = toStatement('insert into headgate.request (action, given) values ($1, $2)', [
   typeOids.text,

@@ -5,17 +5,9 @@
 import type { Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import { strangersCode } from '../catalog/lock-code.ts';
-import {
-  aborted,
-  deliveredBefore,
-  failedHere,
-  isRaised,
-  outcomeOfNoRows,
-  tableChanged,
-} from './error-cause.ts';
-import { isOfProtocol } from '../engine/sqlstate.ts';
+import { aborted, deliveredBefore, failedHere, outcomeOfNoRows, tableChanged } from './error-cause.ts';
 import type { Completed, Failed, EngineReply } from './round-trip.ts';
-import type { StatementStep } from './table-statements.ts';
+import type { StatementStep } from './statement-step.ts';
 
 /** Attempts of a group, or of a member alone, that the engine ended through no fault of theirs (deadlock, serialization). */
 export const conflictAttemptsMax = 3;
@@ -35,11 +27,6 @@ export interface Committed {
 export interface UnitAttempts {
   readonly attempts: readonly StoreAttempt[];
   readonly end: StoreAttempt;
-}
-
-/** Whether what the session should remember of Headgate's own is not there, or somebody else's is. */
-export function isForgotten(reply: EngineReply): reply is Failed {
-  return reply.kind === 'failed' && isOfProtocol(reply.sqlstate) && !isRaised(reply);
 }
 
 /** The failure of the claim itself. */

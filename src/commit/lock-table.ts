@@ -43,11 +43,6 @@ export function lockMessages(target: Target, mode: LockMode = 'row exclusive'): 
   return [parseMessage('', `do language plpgsql ${quoteLiteral(block)}`, []), ...executeMessages('', [])];
 }
 
-/** Storing its rows runs no code. */
-export function isPlain({ code }: Pick<Target, 'code'>): boolean {
-  return code.as === 'writer';
-}
-
 /** The number of the transaction, in case the answer to its commit is lost. */
 export const numberSql = `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())`;
 

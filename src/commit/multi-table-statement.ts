@@ -8,36 +8,18 @@
  * for each other in a circle.
  */
 import { rememberedOf } from '../kit/memoize.ts';
-import type { Group, Rows } from '../types/rows.ts';
+import type { Group } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
-import type { Limits } from '../config/limits.ts';
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
-import { askedFirstSql, isPlain, numberSql, textOf } from './lock-table.ts';
+import { askedFirstSql, numberSql, textOf } from './lock-table.ts';
 import { toStatement } from './prepared.ts';
 import type { PreparedStatements, PreparedStatement } from './prepared.ts';
 import type { CommitSession } from './session.ts';
 import { isMeant, storeStatement, typeOids } from './statements.ts';
-import type { StatementStep } from './table-statements.ts';
 import type { StoreAttempt } from './interpret-reply.ts';
 import { documentHead, executeDocuments, executeMessages, flushMessage } from './wire-message.ts';
-
-/** Nothing may depend on a table's own settings or code: no code runs, no row replaces another, and COMMIT waits for the disk. */
-export function mayShare(group: Group, { ackDeadlineMs }: Pick<Limits, 'ackDeadlineMs'>): boolean {
-  const { shape, code, waitsForDisk, dedupe } = group.target;
-  if (!isPlain(group.target) || code.functionsIn === null) return false;
-  if (dedupe !== undefined || !waitsForDisk || ackTimeoutOf(group) > ackDeadlineMs) return false;
-  return shape.writeMode === 'copy' || (shape.writeMode === 'insert' && group.members.every(onlyStores));
-}
-
-function onlyStores({ deletes, keeps }: Rows): boolean {
-  return deletes === null && keeps === null;
-}
-
-/** How long its senders wait, in ms. */
-export function ackTimeoutOf({ members }: Group): number {
-  return members.reduce((most, rows) => Math.max(most, rows.ackTimeoutMs), 0);
-}
+import type { StatementStep } from './statement-step.ts';
 
 /**
  * Stores the rows of these groups, of each in order; all of them, or none. `kept`: where the connection keeps its statements for tables; null:

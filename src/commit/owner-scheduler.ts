@@ -18,7 +18,6 @@ import type { Group, Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { CommitPools } from './commit-pools.ts';
-import { ackTimeoutOf } from './multi-table-statement.ts';
 
 /** What became of a group that went alone. */
 export interface GroupResult {
@@ -200,4 +199,9 @@ function ownerOf({ owners }: Line, oid: number): Owner {
 function begin(line: Line, owner: Owner): void {
   line.held += 1;
   owner.held += 1;
+}
+
+/** How long its senders wait, in ms. */
+export function ackTimeoutOf({ members }: Group): number {
+  return members.reduce((most, rows) => Math.max(most, rows.ackTimeoutMs), 0);
 }

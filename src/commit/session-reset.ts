@@ -5,9 +5,9 @@
 import { quoteLiteral } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
 import type { SessionFacts } from './commit-connection.ts';
-import { isPlain } from './lock-table.ts';
 import { cleanUpStatements, forCitus, safePath } from './statements.ts';
 import { executeMessages, parseMessage, queryMessage } from './wire-message.ts';
+import { isPlain } from './session-role.ts';
 
 /** Messages that are always the same, and the number of their statements. */
 export interface ResetSettings {

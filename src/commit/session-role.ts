@@ -18,3 +18,8 @@ export function forRows({ target, members }: Pick<Group, 'target' | 'members'>):
     return target;
   return deleting(target);
 }
+
+/** Storing its rows runs no code. */
+export function isPlain({ code }: Pick<Target, 'code'>): boolean {
+  return code.as === 'writer';
+}

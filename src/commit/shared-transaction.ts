@@ -22,10 +22,13 @@
  */
 import { rememberedOf } from '../kit/memoize.ts';
 import { Semaphore } from '../kit/semaphore.ts';
-import type { Group, GroupCommit, Outcome } from '../types/rows.ts';
+import type { Group, GroupCommit, Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { GroupResult } from './owner-scheduler.ts';
+import { ackTimeoutOf } from './owner-scheduler.ts';
+import type { Limits } from '../config/limits.ts';
+import { isPlain } from './session-role.ts';
 
 /** The ways to the engine, of which `Commit` (commit.ts) is the only one outside of tests. */
 export interface GroupTransactions {
@@ -263,4 +266,16 @@ const nothing = (): void => undefined;
 /** Whether it is about the table or its rows; trouble of the engine says nothing about a table. */
 function isRefused(outcome: Outcome): boolean {
   return outcome.kind === 'aborted' && !/^(engine_unavailable|deadline)$/.test(outcome.refusal.code);
+}
+
+/** Nothing may depend on a table's own settings or code: no code runs, no row replaces another, and COMMIT waits for the disk. */
+export function mayShare(group: Group, { ackDeadlineMs }: Pick<Limits, 'ackDeadlineMs'>): boolean {
+  const { shape, code, waitsForDisk, dedupe } = group.target;
+  if (!isPlain(group.target) || code.functionsIn === null) return false;
+  if (dedupe !== undefined || !waitsForDisk || ackTimeoutOf(group) > ackDeadlineMs) return false;
+  return shape.writeMode === 'copy' || (shape.writeMode === 'insert' && group.members.every(onlyStores));
+}
+
+function onlyStores({ deletes, keeps }: Rows): boolean {
+  return deletes === null && keeps === null;
 }

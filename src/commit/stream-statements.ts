@@ -7,7 +7,7 @@ import { relationName } from '../kit/sql-text.ts';
 import type { Column } from '../types/shape.ts';
 import type { Target } from '../types/target.ts';
 import type { SessionFacts } from './commit-connection.ts';
-import { holdCodeSql, isPlain, lockSql } from './lock-table.ts';
+import { holdCodeSql, lockSql } from './lock-table.ts';
 import type { Privilege } from './lock-table.ts';
 import { isNewestOnly, storeNewestStatement } from './newest-statements.ts';
 import {
@@ -20,6 +20,7 @@ import {
 } from './statements.ts';
 import { executeMessages, parseMessage, syncMessage } from './wire-message.ts';
 import type { RowRange } from './wire-message.ts';
+import { isPlain } from './session-role.ts';
 
 export interface StreamSql {
   readonly text: string;
