@@ -9,7 +9,7 @@ import type { Networks } from '../kit/networks.ts';
 import type { Rate } from '../kit/rate.ts';
 import { limits } from '../config/limits.ts';
 import type { TableName } from '../observe/observations.ts';
-import { refusal } from '../errors/refusals.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { clientAddress } from './client-address.ts';
 import type { ForwardedHeader } from './client-address.ts';
@@ -77,11 +77,13 @@ export class Admission {
     return tooOften(this.#addresses.take(clientNetwork(address), clock()), 'address');
   }
 
-  /** null: one more request for that table may be stored, and is counted. */
-  refusesTable({ database, schema, table }: TableName): Refusal | null {
-    if (this.#tables === null) return null;
+  /** One more request for that table is counted; throws Refused if it may not be stored. */
+  admitTable({ database, schema, table }: TableName): void {
+    if (this.#tables === null) return;
     // No name in PostgreSQL contains NUL.
-    return tooOften(this.#tables.take(`${database}\0${schema}\0${table}`, this.#options.clock()), 'table');
+    const waitMs = this.#tables.take(`${database}\0${schema}\0${table}`, this.#options.clock());
+    const why = tooOften(waitMs, 'table');
+    if (why !== null) throw new Refused(why);
   }
 
   /** What passed since the last call; null: nothing did, or nothing is counted. */

@@ -9,6 +9,7 @@ import { canonicalAddress } from '../kit/address.ts';
 import type { PerTurn } from '../kit/per-tick.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Refusal } from '../errors/refusals.ts';
+import { ParserCallbacks } from './parser-callbacks.ts';
 
 /** What a connection must know of a request on it. */
 export interface LiveRequest {
@@ -22,25 +23,6 @@ export interface LiveRequest {
   /** Its answer was written, or never will be. */
   ended(): void;
 }
-
-/** The part of Node's HTTPParser that is needed here. */
-interface Parser {
-  readonly constructor: { readonly kOnHeadersComplete?: number; readonly kOnBody?: number };
-  [callback: number]: unknown;
-}
-
-type ParserCallback = (this: Parser, ...given: unknown[]) => unknown;
-
-/** What has arrived of one body in chunks. */
-interface Chunks {
-  number: number;
-  bytes: number;
-  /** null: the body has a length. */
-  exceeded: (() => void) | null;
-}
-
-/** What the callback for headers returns for an upgrade. */
-const otherProtocol = 2;
 
 export class Connection {
   readonly socket: Socket;
@@ -56,11 +38,9 @@ export class Connection {
   broken = false;
   #local: { readonly address: string; readonly port: number } | null = null;
   readonly #pending: LiveRequest[] = [];
-  #limits: Limits;
+  readonly #limits: Limits;
+  #parser: ParserCallbacks | null = null;
   #ending = false;
-  #chunks: Chunks | null = null;
-  /** What gives the parser its callbacks back, in the order in which they were replaced. */
-  #replaced: (() => void)[] = [];
 
   constructor(socket: Socket, limits: Limits, endings: PerTurn) {
     this.socket = socket;
@@ -112,70 +92,25 @@ export class Connection {
     return this.last === null || this.last.answered;
   }
 
-  /**
-   * Reads no further request, not even from bytes that arrived in one piece with the last one: Node would make objects of all of
-   * them, hundreds from 64 KiB. Node has no public way to stop its parser in the middle; here the parser is told that
-   * another protocol follows, at which it stops.
-   */
+  /** Of the parser that Node has given to this connection; made for the few connections that need them. */
+  get #callbacks(): ParserCallbacks {
+    return (this.#parser ??= new ParserCallbacks(this.socket, this.#limits));
+  }
+
+  /** As of ParserCallbacks. */
   stopParsing(): void {
-    this.#callBack('kOnHeadersComplete', () => () => otherProtocol);
+    this.#callbacks.stopParsing();
   }
 
-  /**
-   * Bounds how small the chunks of the following body may be: 64 KiB on a connection can hold ten thousand, each of which
-   * costs a µs. `exceeded` is called once, and what follows is skipped: Node's parser does not call a callback
-   * that is not set. null: the following body has a length.
-   */
+  /** As of ParserCallbacks. */
   boundChunks(exceeded: (() => void) | null): void {
-    if (this.#chunks === null && exceeded === null) return;
-    this.#chunks ??= this.#watchChunks();
-    Object.assign(this.#chunks, { number: 0, bytes: 0, exceeded });
+    if (this.#parser !== null || exceeded !== null) this.#callbacks.boundChunks(exceeded);
   }
 
-  #watchChunks(): Chunks {
-    const chunks: Chunks = { number: 0, bytes: 0, exceeded: null };
-    const { bodyPiecesMax, bodyPieceBytes } = this.#limits;
-    this.#callBack('kOnBody', (parser, before) => (...given) => {
-      const [chunk] = given as [Buffer];
-      chunks.number += 1;
-      chunks.bytes += chunk.length;
-      const { exceeded } = chunks;
-      if (exceeded === null || chunks.number <= bodyPiecesMax + chunks.bytes / bodyPieceBytes)
-        return before.apply(parser, given);
-      this.#callBack('kOnBody', () => null);
-      // A request that follows would be read without its body.
-      this.stopParsing();
-      return exceeded();
-    });
-    return chunks;
-  }
-
-  #callBack(
-    event: 'kOnHeadersComplete' | 'kOnBody',
-    make: (parser: Parser, before: ParserCallback) => ParserCallback | null,
-  ): void {
-    const { parser } = this.socket as Socket & { parser?: Parser | null };
-    const name = parser?.constructor[event];
-    if (!parser || name === undefined) return;
-    const before = parser[name];
-    if (typeof before !== 'function') return;
-    parser[name] = make(parser, before as ParserCallback);
-    if (this.#replaced.length === 0) this.socket.prependOnceListener('close', this.#whenClosed);
-    this.#replaced.push(() => (parser[name] = before));
-  }
-
-  /**
-   * Node reuses parsers for other connections. Must be called when Node has taken the parser from this one, whose protocol changes:
-   * with what was replaced, bodies of other senders would be dropped.
-   */
+  /** As of ParserCallbacks. */
   releaseParser(): void {
-    this.socket.off('close', this.#whenClosed);
-    for (const restore of this.#replaced.toReversed()) restore();
-    this.#replaced = [];
-    this.#chunks = null;
+    this.#parser?.release();
   }
-
-  readonly #whenClosed = (): void => this.releaseParser();
 
   takePassedOver(): Refusal | null {
     const why = this.passedOver;

@@ -18,12 +18,12 @@ import type { BodyRules } from './body.ts';
 import type { BytesInFlight } from './budget.ts';
 import { Share } from './budget.ts';
 import type { Connection, LiveRequest } from './connection.ts';
-import { FastAnswer } from './fast-answer.ts';
+import { FastAnswer } from './reply.ts';
 import type { Coding, Inflation, Inflations } from './inflation.ts';
 import { parseCodings } from './inflation.ts';
 import { endInOneWrite, writeHead } from './node-answer.ts';
 import type { OwnHeader, HttpReply } from './reply.ts';
-import { WholeRequest } from './whole-request.ts';
+import { WholeRequest } from './plain-request-parser.ts';
 
 const tooManyChunks = refusal('malformed_request', 'the body comes in too many small chunks');
 

@@ -9,10 +9,9 @@ import type { Socket } from 'node:net';
 import { PerTurn } from '../kit/per-tick.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Connection } from './connection.ts';
-import { FastAnswer } from './fast-answer.ts';
+import { FastAnswer } from './reply.ts';
 import { readEach } from './socket-reader.ts';
-import { doubtful, more, PlainRequestParser } from './plain-request-parser.ts';
-import { WholeRequest } from './whole-request.ts';
+import { doubtful, more, PlainRequestParser, WholeRequest } from './plain-request-parser.ts';
 
 /** What a front provides. */
 export interface FastRules {

@@ -29,7 +29,7 @@ import { rawMessage } from './reply.ts';
 import type { HttpReply } from './reply.ts';
 import { answerHalfClosed, createHttpDoor } from './server.ts';
 import type { NodeServer } from './server.ts';
-import { WholeRequest } from './whole-request.ts';
+import { WholeRequest } from './plain-request-parser.ts';
 
 /** What a door does with requests. */
 export interface HttpHandler<E extends Exchange> {

@@ -4,6 +4,7 @@
  * and whatever is rare. Accepts a part of what Node's parser accepts, and reads that part as Node's parser does (recogniser.test.ts
  * compares them). Pure.
  */
+import type { IncomingHttpHeaders } from 'node:http';
 import { fetchedName } from './fetched-header.ts';
 
 /** The bytes so far are correct, but not complete. */
@@ -189,4 +190,82 @@ function isBlank(byte: number | undefined): boolean {
 
 function tableOf(pattern: RegExp): Uint8Array {
   return Uint8Array.from({ length: 256 }, (_, byte) => (pattern.test(String.fromCharCode(byte)) ? 1 : 0));
+}
+
+/** If one of these headers is repeated, Node keeps the first; others are joined (its documentation, message.headers). */
+const kept = new Set(
+  (
+    'age authorization content-length content-type etag expires from host if-modified-since if-unmodified-since ' +
+    'last-modified location max-forwards proxy-authorization referer retry-after server user-agent'
+  ).split(' '),
+);
+
+/**
+ * A request that the recogniser has accepted, with all of its body, under the names of node:http. Takes and keeps its bytes;
+ * makes strings of headers only for callers that ask for them.
+ */
+export class WholeRequest {
+  readonly method = 'POST';
+  readonly httpVersionMajor = 1;
+  readonly httpVersionMinor = 1;
+  readonly complete = true;
+  readonly url: string;
+  readonly body: Buffer;
+  /** The request is the last one on its connection. */
+  readonly closes: boolean;
+  readonly #bytes: Buffer;
+  readonly #lines: readonly number[];
+  #rawHeaders: string[] | null = null;
+  #headers: IncomingHttpHeaders | null = null;
+
+  /** `bytes`: the request that the recogniser has just read, with its body. */
+  constructor(bytes: Buffer, { targetEnd, lines, headBytes, bodyBytes, closes }: PlainRequestParser) {
+    this.url = bytes.toString('latin1', 'POST '.length, targetEnd);
+    this.body = bytes.subarray(headBytes, headBytes + bodyBytes);
+    this.closes = closes;
+    this.#bytes = bytes;
+    this.#lines = lines;
+  }
+
+  /** The value of a header, by its name in lower case; null: absent; undefined: received more than once. */
+  readonly header = (name: string): string | null | undefined => {
+    const lines = this.#lines;
+    const bytes = this.#bytes;
+    let found = -1;
+    for (let i = 0; i < lines.length; i += 4) {
+      if (!isNamed(bytes, lines[i] ?? 0, lines[i + 1] ?? 0, name)) continue;
+      if (found >= 0) return undefined;
+      found = i;
+    }
+    return found < 0 ? null : bytes.toString('latin1', lines[found + 2], lines[found + 3]);
+  };
+
+  /** Names and values in turn, as received. */
+  get rawHeaders(): readonly string[] {
+    if (this.#rawHeaders !== null) return this.#rawHeaders;
+    const all: string[] = [];
+    const lines = this.#lines;
+    for (let i = 0; i < lines.length; i += 2)
+      all.push(this.#bytes.toString('latin1', lines[i], lines[i + 1]));
+    this.#rawHeaders = all;
+    return all;
+  }
+
+  get headers(): IncomingHttpHeaders {
+    this.#headers ??= joined(this.rawHeaders);
+    return this.#headers;
+  }
+}
+
+function joined(rawHeaders: readonly string[]): IncomingHttpHeaders {
+  const headers: Record<string, string | string[]> = {};
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = (rawHeaders[i] ?? '').toLowerCase();
+    const value = rawHeaders[i + 1] ?? '';
+    const before = headers[name];
+    if (name === 'set-cookie') headers[name] = Array.isArray(before) ? [...before, value] : [value];
+    else if (typeof before !== 'string') headers[name] = value;
+    else if (!kept.has(name)) headers[name] = `${before}${name === 'cookie' ? '; ' : ', '}${value}`;
+  }
+  return headers;
 }

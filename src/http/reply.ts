@@ -1,4 +1,4 @@
-/** Answers as they are written. Types, and the whole message of an answer that Node does not write; touches nothing. */
+/** Answers as they are written: types, and the whole message of an answer that Node does not write. */
 import { STATUS_CODES } from 'node:http';
 
 export interface HttpReply {
@@ -65,4 +65,47 @@ function dateAt(nowMs: number): string {
   const at = Math.floor(nowMs / 1_000);
   if (at !== second) [second, date] = [at, new Date(nowMs).toUTCString()];
   return date;
+}
+
+/** The connection that an answer is owed on. */
+interface Owing {
+  /** The last headers of an answer that leaves the connection open. */
+  readonly keepsAlive: string;
+  /** Writes the answers whose turn it is. */
+  flush(): void;
+}
+
+/** One answer in the order of its connection (fast-connection.ts), in place of a ServerResponse. */
+export class FastAnswer {
+  /** It was written to its last byte. */
+  writableFinished = false;
+  message: string | null = null;
+  closes = false;
+  readonly #connection: Owing;
+  #whenWritten: (() => void) | null = null;
+  #others: (() => void)[] | null = null;
+
+  constructor(connection: Owing) {
+    this.#connection = connection;
+  }
+
+  /** As in a ServerResponse; if the connection is gone before, nothing is called. */
+  once(_event: 'finish' | 'close', done: () => void): void {
+    if (this.#whenWritten === null) this.#whenWritten = done;
+    else (this.#others ??= []).push(done);
+  }
+
+  send(reply: HttpReply, closes: boolean, nowMs: number, own: OwnHeader | null = null): void {
+    const connection = this.#connection;
+    this.closes = closes;
+    const last = closes ? 'Connection: close\r\n' : connection.keepsAlive;
+    this.message = messageOf(reply, last, nowMs, own);
+    connection.flush();
+  }
+
+  written(): void {
+    this.writableFinished = true;
+    this.#whenWritten?.();
+    for (const done of this.#others ?? []) done();
+  }
 }

@@ -47,7 +47,7 @@ export interface Destinations {
   readonly catalog: Pick<Catalog, 'find' | 'isStill'>;
   readonly lanes: Pick<Lanes, 'admit' | 'submit'>;
   /** null: the rate of a table has no bound. */
-  readonly gate: Pick<Admission, 'refusesTable'> | null;
+  readonly gate: Pick<Admission, 'admitTable'> | null;
   /** null: no requests are kept. */
   readonly disk: Disk | null;
 }
@@ -71,7 +71,7 @@ export class DirectPipeline implements Pipeline {
   }
 
   admit(target: Target, bytes: number): void {
-    refuseTooMany(target, this.#to.gate);
+    this.#to.gate?.admitTable(target);
     refuseOvertaking(target, this.#to.disk);
     this.#to.lanes.admit(target, { bytes, inOrder: this.#inOrder });
   }
@@ -79,11 +79,6 @@ export class DirectPipeline implements Pipeline {
   submit(rows: Rows): Promise<Outcome> {
     return this.#to.lanes.submit(rows);
   }
-}
-
-export function refuseTooMany(target: Target, gate: Pick<Admission, 'refusesTable'> | null): void {
-  const tooMany = gate?.refusesTable(target) ?? null;
-  if (tooMany !== null) throw new Refused(tooMany);
 }
 
 /** Rows that bypass the disk would overtake rows of their table that do not. */

@@ -23,7 +23,6 @@ import { rememberedOf } from '../kit/memoize.ts';
 import type { Observe, TableName } from '../observe/observations.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { RefusalCode } from '../errors/refusals.ts';
-import { refuseTooMany } from './pipeline.ts';
 import type { Destinations, DiskSpool, Pipeline } from './pipeline.ts';
 
 interface WebhookDestinations extends Destinations {
@@ -67,7 +66,7 @@ export class SpoolingPipeline implements Pipeline {
   }
 
   admit(target: Target, bytes: number): void {
-    refuseTooMany(target, this.#to.gate);
+    this.#to.gate?.admitTable(target);
     const gate = this.#gateOf(target);
     const expected = { bytes, inOrder: false };
     if (!isGate(gate)) return this.#to.lanes.admit(target, expected);

@@ -18,14 +18,15 @@ import type { Refusal } from '../errors/refusals.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { RefusalReplies, WebhookReply } from './reply.ts';
 import {
-  committedReply,
   failureReply,
   handshakeReply,
   keptApartReply,
   ownReply,
   preflightReply,
   spooledReply,
+  reply,
 } from './reply.ts';
+import { often } from '../http/reply.ts';
 
 /** What all exchanges of one listener share. */
 export interface WebhookContext {
@@ -114,8 +115,8 @@ export class WebhookExchange extends Exchange implements Arrival {
       case 'committed': {
         const own = this.#table?.answers?.committed ?? null;
         const { rows, stale, held } = outcome;
-        const reply = own === null ? committedReply(rows, stale) : ownReply(rows, own, this);
-        return this.#answer(reply, held, stale);
+        const said = own === null ? committedReply(rows, stale) : ownReply(rows, own, this);
+        return this.#answer(said, held, stale);
       }
       case 'spooled': {
         const own = this.#table?.answers?.committed ?? null;
@@ -148,14 +149,14 @@ export class WebhookExchange extends Exchange implements Arrival {
     this.#room.observe({ kind: 'request.failed', requestId, error });
   }
 
-  #answer(reply: WebhookReply, held?: string, stale?: number): void {
-    this.write(reply, this.method === 'GET' && reply.code !== 'handshake' ? notCached : null);
+  #answer(answer: WebhookReply, held?: string, stale?: number): void {
+    this.write(answer, this.method === 'GET' && answer.code !== 'handshake' ? notCached : null);
     const said = {
       kind: 'request.answered' as const,
       table: this.#table,
-      status: reply.status,
-      code: reply.code,
-      rows: reply.rows,
+      status: answer.status,
+      code: answer.code,
+      rows: answer.rows,
       remoteAddress: this.remoteAddress,
       bytes: this.announcedBytes,
       seconds: this.seconds,
@@ -188,4 +189,12 @@ const pathCharsMax = 200;
 function pathOf(target: string): string {
   const at = target.indexOf('?');
   return target.slice(0, at < 0 ? pathCharsMax : Math.min(at, pathCharsMax));
+}
+
+const oneRow = often(reply(200, 'committed', 1, '{"rows":1}'));
+
+/** `stale`: rows that were not newer than what the table has. */
+function committedReply(rows: number, stale?: number): WebhookReply {
+  if (stale !== undefined) return reply(200, 'committed', rows, `{"rows":${rows},"stale":${stale}}`);
+  return rows === 1 ? oneRow : reply(200, 'committed', rows, `{"rows":${rows}}`);
 }

@@ -17,7 +17,7 @@ export interface WebhookReply extends HttpReply {
   readonly rows: number;
 }
 
-function reply(
+export function reply(
   status: number,
   code: WebhookReply['code'],
   rows: number,
@@ -60,15 +60,7 @@ function refusalReply(it: Refusal, extra: string[] = []): WebhookReply {
   ]);
 }
 
-const oneRow = often(reply(200, 'committed', 1, '{"rows":1}'));
-
 type AskedHeaders = Pick<Arrival, 'rawHeaders' | 'header'>;
-
-/** `stale`: rows that were not newer than what the table has. */
-export function committedReply(rows: number, stale?: number): WebhookReply {
-  if (stale !== undefined) return reply(200, 'committed', rows, `{"rows":${rows},"stale":${stale}}`);
-  return rows === 1 ? oneRow : reply(200, 'committed', rows, `{"rows":${rows}}`);
-}
 
 /**
  * The answer that the table's owner has chosen for committed requests, made once. Headers of the request may be echoed; if
