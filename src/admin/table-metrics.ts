@@ -7,6 +7,7 @@ import type { Registry } from 'prom-client';
 import type { Readers } from '../observe/context.ts';
 import type { TableName } from '../observe/observations.ts';
 import { answerBuckets, PlainHistogram } from './plain-histogram.ts';
+import { rememberedOf } from '../kit/memoize.ts';
 
 /** Codes of answers that are not refusals. */
 const welcome: ReadonlySet<string> = new Set(['committed', 'handshake']);
@@ -27,7 +28,7 @@ export class TableCounts {
   readonly #tablesMax: number;
   readonly #byName = new Map<string, Series>();
   /** Rooms pass the same object for the same table as long as the table does not change. */
-  readonly #byIdentity = new WeakMap<TableName, Series>();
+  readonly #ofTable = rememberedOf((table: TableName) => this.#named(table));
   readonly #noTable = newSeries({ database: '', schema: '', table: '' });
   readonly #other = newSeries({ database: 'other', schema: 'other', table: 'other' });
 
@@ -36,18 +37,16 @@ export class TableCounts {
   }
 
   of(table: TableName | null): Series {
-    if (table === null) return this.#noTable;
-    const known = this.#byIdentity.get(table);
+    return table === null ? this.#noTable : this.#ofTable(table);
+  }
+
+  #named({ database, schema, table }: TableName): Series {
+    const name = JSON.stringify([database, schema, table]);
+    const known = this.#byName.get(name);
     if (known !== undefined) return known;
-    const name = JSON.stringify([table.database, table.schema, table.table]);
-    let series = this.#byName.get(name);
-    if (series === undefined) {
-      if (this.#byName.size < this.#tablesMax) {
-        series = newSeries({ database: table.database, schema: table.schema, table: table.table });
-        this.#byName.set(name, series);
-      } else series = this.#other;
-    }
-    this.#byIdentity.set(table, series);
+    if (this.#byName.size >= this.#tablesMax) return this.#other;
+    const series = newSeries({ database, schema, table });
+    this.#byName.set(name, series);
     return series;
   }
 

@@ -1,5 +1,5 @@
 /** What is known of one connection that commits, from its opening to its end. Takes a connection; returns its state, the same each time. */
-import type { ClientBase } from 'pg';
+import type { ClientBase, Pool, PoolClient } from 'pg';
 import { limits } from '../config/limits.ts';
 import { rememberedOf } from '../kit/memoize.ts';
 import { PreparedStatements } from './prepared.ts';
@@ -23,6 +23,28 @@ export interface Reset {
   readonly count: number;
 }
 
+/** As whom a pool connects, and for what. */
+export type CommitRole = 'own' | 'writer' | 'code';
+
+export interface CommitPool {
+  readonly database: string;
+  readonly kind: CommitRole;
+  readonly pool: Pool;
+  readonly shared: boolean;
+  /** When the engine last had no connection left for it. */
+  limitedAtMs: number | null;
+  /** Whether it was logged. */
+  said: boolean;
+  /** Given back in this turn of the event loop. */
+  readonly warm: PoolClient[];
+  /** Nothing of it is kept any more. */
+  isOver: boolean;
+  /** Connections that keep a statement for each of very many tables. */
+  readonly learned: Set<ClientBase>;
+  /** Asked once per database; null: not yet. */
+  isPgpool: Promise<boolean> | null;
+}
+
 export class CommitConnection {
   /** The statements that exist on it. */
   readonly prepared = new PreparedStatements();
@@ -32,6 +54,8 @@ export class CommitConnection {
   codeOf: number | null = null;
   /** The session is lent again: this has to be sent first. */
   reset: Reset | null = null;
+  /** The pool that it is lent from; null: none of CommitPools, as sessions of owners. */
+  pool: CommitPool | null = null;
   #facts: SessionFacts | null = null;
   #preparedForMany: PreparedStatements | null = null;
 

@@ -2,26 +2,17 @@
  * Connections for commits, per database and apart from every other use of the engine. Opened when needed, kept
  * while used, bounded by `commitConnectionsMax`; waiting for one is bounded by the commit's deadline.
  *
- *   own      Headgate's role, for what is Headgate's own: no rows of tables
- *   writer   the role that stores rows of tables without code
- *   code     Headgate's role, for its own tables with code
- * Sessions of other owners are in owner-sessions.ts.
+ * Each role of Headgate's has its own (commit-pool.ts). Sessions of other owners are in owner-sessions.ts.
  *
  * If a server, a database or a role has no connection left (53300), the pool takes the number that it has as its
  * size, and callers wait for one of those. After a while it tries to have more again.
  */
-import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Pool } from 'pg';
 import type { ClientBase, ClientConfig, PoolClient } from 'pg';
 import type { Engine } from '../engine/engine.ts';
-import { boundAnswers } from '../engine/close-client.ts';
-import { OrphanedBackends } from '../engine/orphaned-backends.ts';
 import { refusesParameters, sqlstateOf } from '../engine/sqlstate.ts';
-import { unservedReason } from '../engine/connection-failure.ts';
 import { backoffMs } from '../kit/backoff.ts';
-import { within } from '../kit/timeout.ts';
 import { limits as allLimits } from '../config/limits.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
@@ -31,28 +22,9 @@ import { LoginRefused } from '../engine/owner-logins.ts';
 import type { Target } from '../types/target.ts';
 import { connectionOf } from './commit-connection.ts';
 import type { PreparedStatements } from './prepared.ts';
-import { lendForCode, BorrowedSession, lookAtSession, prepareSession } from './session-properties.ts';
-
-type Kind = 'own' | 'writer' | 'code';
-
-interface Open {
-  readonly database: string;
-  readonly kind: Kind;
-  readonly pool: Pool;
-  readonly shared: boolean;
-  /** When the engine last had no connection left for it. */
-  limitedAtMs: number | null;
-  /** Whether it was logged. */
-  said: boolean;
-  /** Given back in this turn of the event loop. */
-  readonly warm: PoolClient[];
-  /** Nothing of it is kept any more. */
-  isOver: boolean;
-  /** Connections that keep a statement for each of very many tables. */
-  readonly learned: Set<ClientBase>;
-  /** Asked once per database; null: not yet. */
-  isPgpool: Promise<boolean> | null;
-}
+import { lendForCode, BorrowedSession } from './session-properties.ts';
+import { openCommitPool } from './commit-pool.ts';
+import type { CommitPool, CommitRole } from './commit-connection.ts';
 
 export interface CommitEngine extends Pick<Engine, 'clientConfig' | 'doubt'> {
   /** Absent: there are no sessions of owners. */
@@ -67,7 +39,7 @@ export class CommitPools {
   readonly #applicationName: string;
   readonly #observe: Observe;
   readonly #statementTimeoutMs: number;
-  readonly #pools = new Map<string, Open>();
+  readonly #pools = new Map<string, CommitPool>();
   readonly #owners: OwnerSessions | null;
 
   /** `statementTimeoutMs`: the engine's bound on a statement, if that is more than the wait for a connection. */
@@ -111,7 +83,7 @@ export class CommitPools {
     return this.#owners.connect(database, owner);
   }
 
-  async #connect(database: string, kind: Kind): Promise<PoolClient> {
+  async #connect(database: string, kind: CommitRole): Promise<PoolClient> {
     const latest = performance.now() + this.#limits.commitStatementTimeoutMs;
     for (let attempt = 1; ; attempt++) {
       const open = this.#pools.get(keyOf(database, kind)) ?? this.#open(database, kind, false);
@@ -131,7 +103,7 @@ export class CommitPools {
     }
   }
 
-  #share(open: Open): void {
+  #share(open: CommitPool): void {
     const { database, kind } = open;
     const next = this.#pools.get(keyOf(database, kind));
     // A concurrent request may have found this out already.
@@ -139,7 +111,7 @@ export class CommitPools {
     if (next === open) void this.#end(open);
   }
 
-  #end(open: Open): Promise<void> {
+  #end(open: CommitPool): Promise<void> {
     open.isOver = true;
     return open.pool.end();
   }
@@ -147,7 +119,7 @@ export class CommitPools {
   /** The engine has no more connections: those that there are become the pool's size. */
   async #takeAsSize(
     database: string,
-    open: Open,
+    open: CommitPool,
     { message: reason }: Error,
     attempt: number,
   ): Promise<void> {
@@ -161,7 +133,7 @@ export class CommitPools {
       await sleep(backoffMs(attempt, allLimits.fateRetryMinMs, allLimits.fateRetryMs, Math.random));
   }
 
-  #growAgain(open: Open): void {
+  #growAgain(open: CommitPool): void {
     if (open.limitedAtMs === null) return;
     if (performance.now() - open.limitedAtMs < allLimits.commitConnectionsAgainMs) return;
     open.limitedAtMs = null;
@@ -173,7 +145,7 @@ export class CommitPools {
    * transaction.
    */
   isShared(client: ClientBase): boolean {
-    return opens.get(client)?.shared === true;
+    return connectionOf(client).pool?.shared === true;
   }
 
   /** The same of the connections for tables without code. */
@@ -190,22 +162,23 @@ export class CommitPools {
   /** As `connect`, for a shared transaction: one that keeps statements for it, if enough others do and one of them is idle. */
   async connectForMany(database: string): Promise<PoolClient> {
     const first = await this.#connect(database, 'writer');
-    const open = opens.get(first);
-    return open === undefined ? first : ownOf(open, first);
+    const open = connectionOf(first).pool;
+    return open === null ? first : ownOf(open, first);
   }
 
   /** Where this connection keeps its statements for shared transactions; null: enough others of its database do. */
   statementsForMany(client: ClientBase): PreparedStatements | null {
-    const open = opens.get(client);
-    if (open === undefined || isStranger(open, client)) return null;
-    open.learned.add(client);
-    return connectionOf(client).preparedForMany;
+    const connection = connectionOf(client);
+    const { pool } = connection;
+    if (pool === null || isStranger(pool, client)) return null;
+    pool.learned.add(client);
+    return connection.preparedForMany;
   }
 
   /** Takes back a connection for the next group: one of this turn of the event loop continues with it at once. */
   giveBack(client: PoolClient): void {
-    const open = opens.get(client);
-    if (open === undefined || open.isOver || open.pool.waitingCount > 0) return client.release();
+    const open = connectionOf(client).pool;
+    if (open === null || open.isOver || open.pool.waitingCount > 0) return client.release();
     if (open.warm.push(client) > 1) return;
     setImmediate(() => {
       for (const it of open.warm.splice(0)) it.release();
@@ -229,116 +202,34 @@ export class CommitPools {
     await Promise.all([this.#owners?.close(), ...[...databases].map((database) => this.release(database))]);
   }
 
-  /**
-   * pg-pool's bound ends when the connection is open. A pooler opens it at once, and its first statement waits for a server connection, of which
-   * the pooler may have fewer: then there are as many as have been served.
-   */
-  async #inTime(client: ClientBase, work: Promise<unknown>): Promise<void> {
-    const ms = this.#limits.commitStatementTimeoutMs;
-    if (
-      await within(
-        ms,
-        work.then(() => true),
-        false,
-      )
-    )
-      return;
-    const { connection } = client as unknown as { readonly connection: { readonly stream: Socket } };
-    connection.stream.destroy();
-    throw Object.assign(new Error(unservedReason(ms)), { code: '53300', severity: 'FATAL' });
-  }
-
-  #configOf(database: string, kind: Kind): ClientConfig {
+  #open(database: string, kind: CommitRole, shared: boolean): CommitPool {
     const { clientConfig, writerConfig = clientConfig } = this.#engine;
-    return kind === 'writer' ? writerConfig(database) : clientConfig(database);
-  }
-
-  #open(database: string, kind: Kind, shared: boolean): Open {
-    const session = {
-      statement_timeout: this.#statementTimeoutMs,
-      // pg-pool awaits what onConnect returns; its types do not say so.
-      onConnect: ((client) =>
-        this.#inTime(
-          client,
-          prepareSession(client, () => askOnce(open, client)),
-        )) as (client: ClientBase) => void,
-    };
-    const pool = new Pool({
-      ...this.#configOf(database, kind),
-      max: this.#limits.commitConnectionsMax,
-      connectionTimeoutMillis: this.#limits.commitStatementTimeoutMs,
-      idleTimeoutMillis: 60_000,
-      application_name: this.#applicationName,
-      ...(shared
-        ? {
-            onConnect: ((client: ClientBase) =>
-              this.#inTime(client, lookAtSession(client))) as unknown as () => void,
-          }
-        : session),
+    const config = () => (kind === 'writer' ? writerConfig(database) : clientConfig(database));
+    const open = openCommitPool(database, kind, shared, {
+      config,
+      applicationName: this.#applicationName,
+      statementTimeoutMs: this.#statementTimeoutMs,
+      limits: this.#limits,
     });
-    // An idle connection that the engine closes is dropped from the pool; the next commit opens another. One that
-    // breaks while it commits reports to its group; nobody needs the event.
-    pool.on('error', () => {});
-    pool.on('connect', (client) => {
-      opens.set(client, open);
-      if (kind === 'code') boundAnswers(client);
-      client.on('error', () => {});
-    });
-    const learned = new Set<ClientBase>();
-    pool.on('remove', (client) => learned.delete(client));
-    // Behind a pooler the process is that of others, too.
-    if (!shared) new OrphanedBackends(() => this.#configOf(database, kind)).watch(database, pool);
-    const atFirst = { warm: [], isOver: false, limitedAtMs: null, said: false, isPgpool: null };
-    const open: Open = { database, kind, pool, shared, learned, ...atFirst };
     this.#pools.set(keyOf(database, kind), open);
     return open;
   }
 }
 
 /** In PostgreSQL's protocol a zero byte ends a name. */
-const keyOf = (database: string, kind: Kind): string => `${database}\0${kind}`;
-
-const opens = new WeakMap<ClientBase, Open>();
+const keyOf = (database: string, kind: CommitRole): string => `${database}\0${kind}`;
 
 /** Enough others keep statements for shared transactions: as many as there may be of those. */
-function isStranger({ learned }: Open, client: ClientBase): boolean {
+function isStranger({ learned }: CommitPool, client: ClientBase): boolean {
   return learned.size >= allLimits.sharedTransactionsMax && !learned.has(client);
 }
 
 /** One that is no stranger, while there are idle ones. */
-async function ownOf(open: Open, client: PoolClient): Promise<PoolClient> {
+async function ownOf(open: CommitPool, client: PoolClient): Promise<PoolClient> {
   if (!isStranger(open, client) || open.pool.idleCount === 0) return client;
   try {
     return await ownOf(open, await open.pool.connect());
   } finally {
     client.release();
   }
-}
-
-/**
- * pgpool hangs if the rows of a prepared COPY arrive before it has read the engine's answer to it; as through any other pooler, they are
- * then stored by simple queries. A connection from the very port that the engine sees is not asked, because PostgreSQL logs the question.
- */
-async function isPgpool(client: ClientBase): Promise<boolean> {
-  const { connection } = client as unknown as { readonly connection: { readonly stream: Socket } };
-  const { rows } = await client.query<{ port: number | null }>(
-    'select pg_catalog.inet_client_port() as port',
-  );
-  const port = rows[0]?.port ?? null;
-  if (port === null || port === connection.stream.localPort) return false;
-  try {
-    await client.query('show pool_version');
-    return true;
-  } catch (error) {
-    if (sqlstateOf(error) === null) throw error;
-    return false;
-  }
-}
-
-function askOnce(open: Open, client: ClientBase): Promise<boolean> {
-  open.isPgpool ??= isPgpool(client).catch((error: unknown) => {
-    open.isPgpool = null;
-    throw error;
-  });
-  return open.isPgpool;
 }
