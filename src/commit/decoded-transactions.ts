@@ -18,7 +18,7 @@ import type { CommitSession } from './session.ts';
 import { cleanUp, markOf, nothing, pathIsSafe, savepoint } from './session-reset.ts';
 import type { ResetSettings } from './session-reset.ts';
 import { isPlain } from './session-role.ts';
-import type { StatementStep } from './statement-step.ts';
+import type { StatementStep } from './prepared.ts';
 import { settingSteps } from './table-statements.ts';
 import type { TableStatements } from './table-statements.ts';
 import { flushMessage, queryMessage, syncMessage } from './wire-message.ts';

@@ -14,7 +14,7 @@ import { toStatement } from './prepared.ts';
 import { typeOids } from './statements.ts';
 import type { StoreAttempt, UnitAttempts } from './interpret-reply.ts';
 import { executeMessages } from './wire-message.ts';
-import type { StatementStep } from './statement-step.ts';
+import type { StatementStep } from './prepared.ts';
 
 const uuids = 2951; // uuid[]
 const claim = toStatement('select headgate.claim_deliveries($1, $2, $3, $4)', [

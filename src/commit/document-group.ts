@@ -16,7 +16,7 @@ import type { GroupStatement } from './copy-message.ts';
 import { askedFirstSql, numberSql } from './lock-table.ts';
 import { aborted, verdictOf } from './error-cause.ts';
 import { toStatement, isForgotten } from './prepared.ts';
-import type { PreparedStatement } from './prepared.ts';
+import type { PreparedStatement, StatementStep } from './prepared.ts';
 import { documentRefusal, forOwner } from './refusal-messages.ts';
 import type { Failed } from './round-trip.ts';
 import type { CommitSession } from './session.ts';
@@ -36,7 +36,6 @@ import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
 import { isMeant, typeOids } from './statements.ts';
 import type { WireParameter } from './wire-message.ts';
 import { isPlain } from './session-role.ts';
-import type { StatementStep } from './statement-step.ts';
 
 interface GroupMessage extends Omit<GroupStatement, 'sql'> {
   readonly apart: boolean;

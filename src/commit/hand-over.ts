@@ -29,7 +29,7 @@ import { CommitSession } from './session.ts';
 import { TableStatements } from './table-statements.ts';
 import { forRows } from './session-role.ts';
 import { executeMessages } from './wire-message.ts';
-import type { StatementStep } from './statement-step.ts';
+import type { StatementStep } from './prepared.ts';
 import { ackTimeoutOf } from './owner-scheduler.ts';
 
 /** Requests of one table that arrive together. */

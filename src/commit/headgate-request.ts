@@ -7,7 +7,7 @@ import { textOf } from './lock-table.ts';
 import { toStatement } from './prepared.ts';
 import { typeOids } from './statements.ts';
 import { executeMessages } from './wire-message.ts';
-import type { StatementStep } from './statement-step.ts';
+import type { StatementStep } from './prepared.ts';
 
 const ask = toStatement('insert into headgate.request (action, given) values ($1, $2)', [
   typeOids.text,

@@ -7,7 +7,7 @@ import { refusal } from '../errors/refusals.ts';
 import { strangersCode } from '../catalog/lock-code.ts';
 import { aborted, deliveredBefore, failedHere, outcomeOfNoRows, tableChanged } from './error-cause.ts';
 import type { Completed, Failed, EngineReply } from './round-trip.ts';
-import type { StatementStep } from './statement-step.ts';
+import type { StatementStep } from './prepared.ts';
 
 /** Attempts of a group, or of a member alone, that the engine ended through no fault of theirs (deadlock, serialization). */
 export const conflictAttemptsMax = 3;

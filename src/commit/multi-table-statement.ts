@@ -14,12 +14,11 @@ import { limits } from '../config/limits.ts';
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
 import { askedFirstSql, numberSql, textOf } from './lock-table.ts';
 import { toStatement } from './prepared.ts';
-import type { PreparedStatements, PreparedStatement } from './prepared.ts';
+import type { PreparedStatements, PreparedStatement, StatementStep } from './prepared.ts';
 import type { CommitSession } from './session.ts';
 import { isMeant, storeStatement, typeOids } from './statements.ts';
 import type { StoreAttempt } from './interpret-reply.ts';
 import { documentHead, executeDocuments, executeMessages, flushMessage } from './wire-message.ts';
-import type { StatementStep } from './statement-step.ts';
 
 /**
  * Stores the rows of these groups, of each in order; all of them, or none. `kept`: where the connection keeps its statements for tables; null:

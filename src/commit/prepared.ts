@@ -2,7 +2,7 @@
  * Prepared statements of the connections that commit. A statement's name is made from its text, so that the same name
  * never means two things, even if a pooler gives one session to several connections. Their number per connection
  * is bounded. A connection that others share through a pooler prepares nothing, nor does one that turned out to have forgotten: each
- * of their statements is unnamed, and parsed when it is executed.
+ * of their statements is unnamed, and parsed when it is executed. A step is such a statement with its parameters.
  */
 import { createHash } from 'node:crypto';
 import { limits } from '../config/limits.ts';
@@ -10,6 +10,7 @@ import { closeMessage, parseMessage } from './wire-message.ts';
 import { isOfProtocol } from '../engine/sqlstate.ts';
 import { isRaised } from './error-cause.ts';
 import type { EngineReply, Failed } from './round-trip.ts';
+import type { CountedBackoff } from './counted-backoff.ts';
 
 export interface PreparedStatement {
   readonly name: string;
@@ -131,4 +132,38 @@ export class PreparedStatements {
 /** Whether what the session should remember of Headgate's own is not there, or somebody else's is. */
 export function isForgotten(reply: EngineReply): reply is Failed {
   return reply.kind === 'failed' && isOfProtocol(reply.sqlstate) && !isRaised(reply);
+}
+
+/** One statement with its parameters, as it is sent. */
+export interface StatementStep {
+  /** null: it is unnamed, and parsed each time. */
+  readonly statement: PreparedStatement | null;
+  /** Made when they are about to be written, so that a large request is not held twice. `name`: of the prepared statement. */
+  readonly messages: (name?: string) => readonly Buffer[];
+  /** It stores nothing, and fails with 22P02 if the table, or what is needed for it, has changed. */
+  readonly checks?: true;
+  readonly deletes?: true;
+  /** It claims the ids of deliveries (deliveries.ts). */
+  readonly claims?: true;
+  /** It comes between rows, and stores none. */
+  readonly between?: true;
+  /** Which row of the transaction a place in its documents is: for a statement that says which rows were stale. */
+  readonly rowAt?: (place: number) => number;
+  /** It is the short statement of rows that may not be newer (newest-statements.ts). */
+  readonly trials?: CountedBackoff;
+}
+
+/** `isNameless`: each statement is parsed where it is executed, and depends on nothing that a session remembers. */
+export function* executeSteps(steps: readonly StatementStep[], isNameless: boolean): Generator<Buffer> {
+  for (const { statement, messages } of steps) {
+    if (!isNameless || statement === null) yield* messages();
+    else {
+      yield statement.nameless;
+      yield* messages('');
+    }
+  }
+}
+
+export function* statementsOf(steps: readonly StatementStep[]): Generator<PreparedStatement> {
+  for (const { statement } of steps) if (statement !== null) yield statement;
 }

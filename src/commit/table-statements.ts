@@ -24,7 +24,7 @@ import {
   storeNewestStatement,
 } from './newest-statements.ts';
 import { toStatement } from './prepared.ts';
-import type { PreparedStatement } from './prepared.ts';
+import type { PreparedStatement, StatementStep } from './prepared.ts';
 import type { RowRun } from './group-statements.ts';
 import {
   confirmCataloguedStatement,
@@ -44,7 +44,6 @@ import { CountedBackoff } from './counted-backoff.ts';
 import { executeMessages, parseMessage } from './wire-message.ts';
 import type { WireParameter, RowRange } from './wire-message.ts';
 import { isPlain } from './session-role.ts';
-import type { StatementStep } from './statement-step.ts';
 
 type Short = 'one' | 'many';
 

@@ -150,7 +150,7 @@ export class PlainRequestParser {
 }
 
 /** Whether a name as received is `wanted`, which is in lower case. */
-export function isNamed(bytes: Buffer, start: number, end: number, wanted: string): boolean {
+function isNamed(bytes: Buffer, start: number, end: number, wanted: string): boolean {
   if (end - start !== wanted.length) return false;
   for (let i = 0; i < wanted.length; i++) {
     const byte = bytes[start + i] ?? 0;

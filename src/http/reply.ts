@@ -12,12 +12,7 @@ export interface HttpReply {
 export type OwnHeader = readonly [name: string, value: string];
 
 /** A whole HTTP message, one character per byte: `last` are its last headers. */
-export function messageOf(
-  reply: HttpReply,
-  last: string,
-  nowMs: number,
-  own: OwnHeader | null = null,
-): string {
+function messageOf(reply: HttpReply, last: string, nowMs: number, own: OwnHeader | null = null): string {
   const head = heads.get(reply) ?? headOf(reply);
   const line = own === null ? '' : lineOf(own[0], own[1]);
   return `${head}${line}Date: ${dateAt(nowMs)}\r\n${last}\r\n${asBytes(reply.body)}`;
