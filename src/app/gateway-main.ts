@@ -17,6 +17,7 @@ import { refuse, StartError } from './start.ts';
 import { doorsOf, takenPorts } from '../host/ports.ts';
 import { awaitReady } from './readiness.ts';
 import type { Readiness } from './readiness.ts';
+import { openTracer } from './telemetry.ts';
 import { stopService } from './stopping.ts';
 import type { Stopped } from './stopping.ts';
 import { monotonicMs, observers } from '../observe/context.ts';
@@ -69,7 +70,9 @@ async function open(
   const engines = await openEventEngines(settings.eventDatabases, observe, closer);
   const clock = monotonicMs;
   const bounds = boundsOf(settings);
-  const { depths, ...rooms } = externalDatabases(engines, { observe, clock, limits: bounds }, closer);
+  const tracer = openTracer(settings, version, observe, closer);
+  const context = { observe, clock, limits: bounds };
+  const { depths, ...rooms } = externalDatabases(engines, context, closer, tracer);
   const gateway = await openGateway({
     ...doorOptions(settings, guards),
     version,
@@ -81,6 +84,7 @@ async function open(
     },
     metrics,
     observe,
+    tracer,
   });
   closer.add('events gateway', () => gateway.close());
   let draining = false;

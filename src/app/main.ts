@@ -52,6 +52,7 @@ import type { KeyRing } from '../secrets/key-ring.ts';
 import type { Service, Starting } from './service.ts';
 import { stopService } from './stopping.ts';
 import { openTracer } from './telemetry.ts';
+import type { Tracer } from '../telemetry/tracer.ts';
 import type { Stopped } from './stopping.ts';
 import type { DatabaseSpool } from '../spool/database-spool.ts';
 import type { Settings } from '../config/settings.ts';
@@ -96,11 +97,11 @@ export async function openService({
   writes = watchWrites(engine, settings, closer);
   const [keys, desk] = [masterKeys(settings), new SpoolServer()];
   const openDoor = webhookDoorOf({ settings, engine, version, log: heard, observe, desk });
-  const tracer = several ? null : openTracer(settings, version, observe, closer);
-  const shared = { settings, engine, guards, keys, version, observe, refused: ring.stored };
+  const tracer = openTracer(settings, version, observe, closer);
+  const shared = { settings, engine, guards, keys, version, observe, tracer, refused: ring.stored };
   const bounds = { limits: boundsOf(settings), retries: true, oneOfSeveral: null, hold: held.hold };
   const spoolOpened = (kept: DatabaseSpool) => desk.opened(kept);
-  const deps = await openWebhookRooms({ ...shared, ...bounds, tracer, openDoor, spoolOpened }, closer);
+  const deps = await openWebhookRooms({ ...shared, ...bounds, openDoor, spoolOpened }, closer);
   const { listener, catalog } = deps;
   const { sqlDoor, gateway, eventDepths } = await openSqlAndEvents({ ...deps, ...shared }, closer);
   const [listen, sql] = [listener.address, sqlDoor.address];
@@ -185,6 +186,8 @@ interface OpenRooms extends OpenWebhooks<WebhookDoor> {
   readonly keys: KeyRing;
   readonly version: string;
   readonly observe: Observe;
+  /** null: nothing is traced. */
+  readonly tracer: Tracer | null;
 }
 
 /** The two doors that accept SQL, with one rewriter; and the deliveries, whose sessions it ends before a database is dropped. */
@@ -241,14 +244,14 @@ async function openEvents(
   rewrite: RewriteSql,
   closer: Closer,
 ): Promise<{ gateway: Gateway; depths: Lanes['depths'] }> {
-  const { settings, engine, version, observe } = deps;
+  const { settings, engine, version, observe, tracer } = deps;
   const others = await openEventEngines(settings.eventDatabases, observe, closer);
   const own = others.length === 0;
   const role = own ? await openGatewayRole(settings, engine, closer) : null;
   const context = { observe, clock: monotonicMs, limits: boundsOf(settings) };
   const rooms = own
     ? ownDatabases(deps, rewrite, role, context, closer)
-    : externalDatabases(others, context, closer);
+    : externalDatabases(others, context, closer, tracer);
   const gateway = await openGateway({
     ...doorOptions(settings, deps.guards.gateway),
     version,
@@ -263,6 +266,7 @@ async function openEvents(
     },
     metrics: null,
     observe,
+    tracer,
   });
   closer.add('events gateway', () => gateway.close());
   const release = async (database: string): Promise<void> => {
@@ -287,7 +291,7 @@ async function openGatewayRole(
 
 /** Through the webhooks' lanes, or, with another role, through lanes of its own. */
 function ownDatabases(
-  { engine, logins, pools, lanes }: OpenRooms,
+  { engine, logins, pools, lanes, tracer }: OpenRooms,
   rewrite: RewriteSql,
   role: GatewayRole | null,
   context: StageContext,
@@ -307,7 +311,7 @@ function ownDatabases(
     );
     return { sql, events, depths: () => [] };
   }
-  const parts = openEventParts(asRole(engine, role, logins), context, closer);
+  const parts = openEventParts(asRole(engine, role, logins), context, closer, tracer);
   return { sql, events: new PostgresEvents(parts, closer), depths: () => parts.lanes.depths() };
 }
 

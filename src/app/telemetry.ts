@@ -48,8 +48,7 @@ export function openTracer(
   });
   closer.add('traces', () => queue.close());
   const { sampler, trusted } = plan;
-  const scheme = settings.listenTlsCert === null ? 'http' : 'https';
-  return new Tracer({ sampler, trusted, scheme, ended: queue.push, clock, now: Date.now, random });
+  return new Tracer({ sampler, trusted, ended: queue.push, clock, now: Date.now, random });
 }
 
 /** Of all processes of this Headgate; does nothing if they are not wanted. Closed by `closer`. */

@@ -7,6 +7,7 @@ import { conflicts } from './event-store.ts';
 import type { BodySource } from './event-body.ts';
 import type { EventAnswer, EventRequest, EventStore } from './event-store.ts';
 import type { GatewayExchange } from './exchange.ts';
+import type { Target } from '../types/target.ts';
 import type { Scope } from './tokens.ts';
 import { eventParameters, readQuery } from './query.ts';
 
@@ -20,10 +21,12 @@ export function eventsRoute(
 ): (it: GatewayExchange) => Promise<void> {
   return (exchange) => {
     const request = eventOf(exchange.target);
-    const { scope } = exchange;
+    const { scope, span } = exchange;
     const own = sourceOf(exchange);
     const source = scope === null ? own : renewing(own, scope);
-    return ingestEvents(events, request, source, scope).then((answer) =>
+    const found = (target: Target): void => void (exchange.place = target);
+    const trace = span === null ? null : { span, found };
+    return ingestEvents(events, request, source, scope, trace).then((answer) =>
       exchange.answerJson(eventsJson(answer), answer.rows),
     );
   };

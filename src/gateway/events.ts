@@ -8,6 +8,7 @@
  * (events-stream.ts). Takes the request's parameters and its body; returns how many rows are committed, or throws Refused, or
  * LineRefused if the line at fault is known. Touches nothing itself.
  */
+import type { RequestSpan } from '../types/request-span.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
@@ -20,6 +21,12 @@ import { LineRefused, lineOf } from './line-refused.ts';
 import { Skipped } from './skipped-lines.ts';
 import type { Scope } from './tokens.ts';
 
+/** Of a request that is traced. */
+export interface EventTrace {
+  readonly span: RequestSpan;
+  readonly found: (target: Target) => void;
+}
+
 /** How often one request follows a table that is being changed meanwhile. */
 const changedAttemptsMax = 3;
 
@@ -28,8 +35,9 @@ export function ingestEvents(
   request: EventRequest,
   source: BodySource,
   scope: Scope | null = null,
+  trace: EventTrace | null = null,
 ): Promise<EventAnswer> {
-  const stored = storeEvents(store, request, source, scope);
+  const stored = storeEvents(store, request, source, scope, trace);
   if (!request.flush) return stored;
   return stored.then(async (answer) => {
     await store.readable(request.database);
@@ -42,6 +50,7 @@ async function storeEvents(
   request: EventRequest,
   source: BodySource,
   scope: Scope | null,
+  trace: EventTrace | null,
 ): Promise<EventAnswer> {
   const { database, name, onConflict } = request;
   const arrivedAtMs = store.clock();
@@ -49,6 +58,7 @@ async function storeEvents(
     scope === null ? store.find(database, name, onConflict, sinceMs) : scope.find(store, request, sinceMs);
   const sought = find();
   const target = sought instanceof Promise ? await sought : sought;
+  trace?.found(target);
   store.admit(target);
   const body = new EventBody(source);
   const read = body.small();
@@ -77,7 +87,7 @@ async function storeEvents(
     }
     if (failure !== null) throw failure;
     if (rows === null) return { rows: 0, skipped };
-    const outcome = await store.submit(rows);
+    const outcome = await (trace === null ? store.submit(rows) : traced(store, rows, trace));
     if (outcome.kind === 'committed') return { rows: outcome.rows, skipped, stale: outcome.stale };
     const { code } = outcome.refusal;
     if (outcome.kind === 'aborted' && attempt < changedAttemptsMax) {
@@ -89,6 +99,13 @@ async function storeEvents(
     if (skipped !== null && rowCodes.has(code)) return store.skipping(found, request, body, small);
     throw refusedBy(outcome, rows);
   }
+}
+
+async function traced(store: EventStore, rows: Rows, { span }: EventTrace): Promise<Outcome> {
+  span.queuedMs = store.clock();
+  const outcome = await store.submit({ ...rows, traceparent: span.traceparent });
+  if (outcome.kind === 'committed') span.committedMs = store.clock();
+  return outcome;
 }
 
 /** A body that is not held can be read only once: a table that has changed meanwhile refuses it for now. */

@@ -10,12 +10,14 @@ import type { OwnHeader, HttpReply } from '../http/reply.ts';
 import { remembered } from '../kit/memoize.ts';
 import { limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
+import type { Answered as Traced, TracedRequest, Tracer } from '../telemetry/tracer.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { answerTo, bugAnswer, json, refusalAnswer } from './answers.ts';
 import type { GatewayAnswer } from './answers.ts';
 import type { GuardedRequest } from './guard.ts';
 import { requestIdOf } from './request-id.ts';
+import { eventsPath, sqlPath } from './routes.ts';
 import { SlowReader } from './slow-reader.ts';
 import type { Scope } from './tokens.ts';
 import type { SqlResult } from './sql-result.ts';
@@ -32,13 +34,23 @@ export interface BodyBounds {
   readonly tooLarge: string;
 }
 
+export interface GatewayTracing {
+  readonly tracer: Pick<Tracer, 'begin' | 'end'>;
+  readonly scheme: 'http' | 'https';
+}
+
 export class GatewayExchange extends Exchange implements GuardedRequest {
   readonly requestId: string;
   /** The route, once it is known. */
   route: 'events' | 'sql' | 'stream' | 'other' = 'other';
+  /** Of the request, once it is known; of its table, too, if its rows are stored. */
+  place: Traced['table'] = null;
+  /** null: it is not traced. */
+  span: TracedRequest | null = null;
   /** Where the request may store, or what it may follow; null: everywhere. */
   scope: Scope | null = null;
   readonly #observe: Observe;
+  #tracing: GatewayTracing | null = null;
   /** Names and values alternate. */
   #cors: readonly string[] = [];
 
@@ -54,6 +66,12 @@ export class GatewayExchange extends Exchange implements GuardedRequest {
 
   get localPort(): number {
     return this.connection.local.port;
+  }
+
+  /** What is served may be traced from now on. */
+  trace(tracing: GatewayTracing): void {
+    this.#tracing = tracing;
+    this.span = tracing.tracer.begin(this);
   }
 
   /** Lets pages of the request's origin read the answer. */
@@ -177,8 +195,14 @@ export class GatewayExchange extends Exchange implements GuardedRequest {
   }
 
   #tell({ code, status }: Pick<GatewayAnswer, 'code' | 'status'>, rows: number): void {
-    const { requestId, route, remoteAddress, seconds } = this;
-    this.#observe({ kind: 'gateway.answered', requestId, route, remoteAddress, status, code, rows, seconds });
+    const { requestId, route, remoteAddress, seconds, span } = this;
+    const kind = 'gateway.answered';
+    const said = { kind, requestId, route, remoteAddress, status, code, rows, seconds } as const;
+    const tracing = this.#tracing;
+    if (span === null || tracing === null) return this.#observe(said);
+    const path = this.route === 'sql' ? sqlPath : eventsPath;
+    tracing.tracer.end(span, this, { table: this.place, route: path, scheme: tracing.scheme, status, code });
+    this.#observe({ ...said, traceId: span.traceId });
   }
 
   /** Throws Refused for an unsupported encoding. */

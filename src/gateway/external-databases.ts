@@ -7,6 +7,7 @@ import { Products } from '../engine/server-product.ts';
 import type { Product } from '../engine/server-product.ts';
 import type { Closer } from '../kit/closer.ts';
 import type { StageContext } from '../observe/context.ts';
+import type { Tracer } from '../telemetry/tracer.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { GatewayDatabases } from './http.ts';
@@ -28,9 +29,10 @@ export function externalDatabases(
   engines: readonly NamedEngine[],
   context: StageContext,
   closer: Closer,
+  tracer: Pick<Tracer, 'commit'> | null = null,
 ): Databases {
   const one = asOneEngine(engines);
-  const parts = openEventParts(one, context, closer);
+  const parts = openEventParts(one, context, closer, tracer);
   const clientConfig = (database: string) => one.engine.clientConfig(database);
   const products = new Products(clientConfig);
   const postgresql = new PostgresEvents(parts, closer);

@@ -14,11 +14,13 @@ import type { HttpReply } from '../http/reply.ts';
 import type { Limits } from '../config/limits.ts';
 import { monotonicMs } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
+import type { Tracer } from '../telemetry/tracer.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { eventsRoute, readEvent } from './events-route.ts';
 import type { EventRequest, EventStore } from './event-store.ts';
 import { connectionWords, GatewayExchange } from './exchange.ts';
+import type { GatewayTracing } from './exchange.ts';
 import { RequestGuard } from './guard.ts';
 import type { GuardOptions } from './guard.ts';
 import { openapiDocument } from './openapi.ts';
@@ -52,6 +54,8 @@ export interface GatewayOptions extends Omit<GuardOptions, 'secure'> {
   /** Monotonic, ms. */
   readonly clock?: () => number;
   readonly databases: GatewayDatabases;
+  /** null or absent: no request is traced. */
+  readonly tracer?: Pick<Tracer, 'begin' | 'end'> | null;
   /** The text of GET /v1/metrics; null: served elsewhere. */
   readonly metrics: { readonly contentType: string; readonly text: () => Promise<string> } | null;
 }
@@ -82,6 +86,8 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
   readonly #guard: RequestGuard;
   readonly #gate: Admission;
   readonly #observe: Observe;
+  /** null: no request is traced. */
+  readonly #tracing: GatewayTracing | null;
   readonly #tokens: ScopedTokens;
   readonly #eventOf: (target: string) => EventRequest;
   readonly #posted: (target: string) => Sought;
@@ -95,6 +101,8 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
     this.#options = options;
     this.#gate = gate;
     this.#observe = observe;
+    const { tracer = null, tls } = options;
+    this.#tracing = tracer === null ? null : { tracer, scheme: tls === null ? 'http' : 'https' };
     this.#tokens = new ScopedTokens(tokens, clock);
     this.#eventOf = remembered((target) => readEvent(target, database), limits.eventsTargetsMax);
     this.#posted = remembered((target) => soughtBy('POST', target), limits.eventsTargetsMax);
@@ -147,7 +155,10 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
 
   #serve(exchange: GatewayExchange, route: GatewayRoute | Refusal): Promise<void> | void {
     const name = 'code' in route ? null : route.name;
-    if (name === 'events' || name === 'stream' || name === 'sql') exchange.route = name;
+    if (name === 'events' || name === 'stream' || name === 'sql') {
+      exchange.route = name;
+      if (this.#tracing !== null) exchange.trace(this.#tracing);
+    }
     const kind =
       name === 'stream' ? 'stream' : name === 'events' || isEventsPreflight(exchange) ? 'events' : null;
     const asks = this.#admit(exchange, kind);

@@ -19,6 +19,7 @@ import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
 import type { EventBody } from './event-body.ts';
 import { streamEvents } from './events-stream.ts';
 import type { LargeBodies } from './events-stream.ts';
+import type { Tracer } from '../telemetry/tracer.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { within } from '../kit/timeout.ts';
@@ -50,6 +51,7 @@ export function openEventParts(
   { engine, ready }: Pick<EventParts, 'engine' | 'ready'>,
   { observe, clock, limits: bounds }: StageContext,
   closer: Closer,
+  tracer: Pick<Tracer, 'commit'> | null = null,
 ): EventParts {
   // Its senders wait longer than those of webhooks, all equally long, and no transaction sets a timeout of its own.
   const waits = {
@@ -59,7 +61,7 @@ export function openEventParts(
   };
   const pools = new CommitPools(engine, bounds, undefined, observe, waits.commitStatementTimeoutMs);
   closer.add('commit connections of the gateway', () => pools.close());
-  const commit = new Commit({ pools, limits: { ...bounds, ...waits }, observe, clock });
+  const commit = new Commit({ pools, limits: { ...bounds, ...waits }, observe, clock }, null, tracer);
   const lanes = new Lanes(commit, { limits: bounds, clock });
   closer.add('lanes of the gateway', () => lanes.close());
   return { engine, ready, pools, lanes, clock };

@@ -74,6 +74,7 @@ const ofSql = [...ofBoth, 'result_too_large', 'results_full'] as const satisfies
 const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 
 export const eventsPath = '/v1/events';
+export const sqlPath = '/v1/sql';
 
 export const routes: readonly GatewayRoute[] = [
   {
@@ -112,7 +113,7 @@ export const routes: readonly GatewayRoute[] = [
   {
     name: 'sql',
     method: 'post',
-    path: '/v1/sql',
+    path: sqlPath,
     operation: {
       operationId: 'runSql',
       summary: 'Run SQL: the body itself, or {"sql": "…", "params": […]}',

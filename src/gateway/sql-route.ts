@@ -21,6 +21,7 @@ export function sqlRoute(
 ): (exchange: GatewayExchange) => Promise<void> {
   return async (exchange) => {
     const name = database(readQuery(exchange.target, sqlParameters).database);
+    exchange.place = { database: name };
     const gone = new AbortController();
     let statement: SqlRequest | null = null;
     let stay = (): void => {};

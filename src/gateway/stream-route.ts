@@ -38,6 +38,7 @@ export function streamRoute(
       after: after === '' ? null : after,
       step,
     };
+    exchange.place = { database: request.database };
     const pieces = await streams.follow(request, gone.signal).catch((error: unknown) => {
       // PostgreSQL's own words about a name would tell a stranger what there is.
       if (scope !== null && error instanceof SqlRefused) throw new Refused('token_scope');

@@ -62,7 +62,8 @@ export async function gatewayProblemsOf(settings: Settings): Promise<string[]> {
     told(null, () => checkTls(settings, 'gateway')),
     eventDatabaseProblems(settings),
   ]);
-  return [open ?? [], eventsRoleProblem(settings) ?? [], ...found].flat();
+  const { problems } = telemetryPlan(settings);
+  return [open ?? [], eventsRoleProblem(settings) ?? [], problems, ...found].flat();
 }
 
 /** Doors without credentials stay on loopback unless the owner says otherwise. */

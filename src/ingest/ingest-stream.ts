@@ -12,6 +12,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import type { CheckRequest, DecodeHead } from '../types/request.ts';
+import type { RequestSpan } from '../types/request-span.ts';
 import type { Target } from '../types/target.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import { deferred } from '../kit/deferred.ts';
@@ -33,7 +34,10 @@ import type { StageContext } from '../observe/context.ts';
 import type { Rejects } from '../reject/rejected-requests.ts';
 
 /** The items of one batch, as received. */
-export type StreamBatch = Omit<ItemsRequest, Exclude<keyof DecodeHead, 'arrivedAtMs'>>;
+export interface StreamBatch extends Omit<ItemsRequest, Exclude<keyof DecodeHead, 'arrivedAtMs'>> {
+  /** null or absent: it is not traced. */
+  readonly span?: RequestSpan | null;
+}
 
 /** What all streams work with. */
 interface StreamStages extends Omit<StageContext, 'observe'> {
@@ -119,6 +123,7 @@ function tellRejected(
     rawHeaders: opening.rawHeaders,
     arrivedAtMs: batch?.arrivedAtMs ?? opening.arrivedAtMs,
     remoteAddress: opening.remoteAddress ?? '',
+    traceparent: batch?.span?.traceparent,
     body: batch?.documents.bytes ?? opening.body,
   });
 }
@@ -259,11 +264,15 @@ class IngestStream implements Stream, FencedStream {
     const decoded = this.#decode(target, entry.batch);
     const rows = decoded instanceof Promise ? await decoded : decoded;
     if (this.#state !== 'handing') return;
-    const receipt = way.submit({ ...rows, chain: this.#chain });
+    const { span = null } = entry.batch;
+    const trace = span !== null && { traceparent: span.traceparent };
+    const receipt = way.submit({ ...rows, ...trace, chain: this.#chain });
+    if (span !== null) span.queuedMs = this.#stages.clock();
     this.#handed += 1;
     this.#owed += 1;
     void receipt.then((outcome) => {
       if (outcome.kind === 'committed') {
+        if (span !== null) span.committedMs = this.#stages.clock();
         // The engine has all of it, so none of its memory waits to be written any more.
         freeMade(rows.documents.bytes, entry.batch.documents.bytes);
       }
@@ -287,7 +296,9 @@ class IngestStream implements Stream, FencedStream {
     if (at !== -1)
       throw new Refused('row_refused', `item ${at + 1}: delete needs a table with a PRIMARY KEY`);
     const { method, target: requestTarget, rawHeaders, remoteAddress = '' } = this.#opening;
-    return decodeItems(target, { ...batch, method, target: requestTarget, rawHeaders, remoteAddress });
+    const { span, ...items } = batch;
+    const head = { method, target: requestTarget, rawHeaders, remoteAddress };
+    return decodeItems(target, { ...items, ...head, traceparent: span?.traceparent });
   }
 
   #settled(entry: Entry, outcome: Outcome): void {

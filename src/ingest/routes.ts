@@ -10,6 +10,9 @@ import { limits } from '../config/limits.ts';
 
 export const webhookPrefix = '/webhook/';
 const ingestPrefix = '/ingest/';
+/** As traces name them. */
+export const webhookTemplate = `${webhookPrefix}{database}/{schema}/{table}`;
+export const ingestTemplate = `${ingestPrefix}{database}/{schema}/{table}`;
 
 /** Longest name that is looked up, in bytes; PostgreSQL's own names have 63 at most. */
 const nameBytesMax = 255;

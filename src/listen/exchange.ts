@@ -8,7 +8,7 @@ import type { Incoming } from '../http/exchange.ts';
 import type { BodyRules } from '../http/body.ts';
 import type { HandshakeOutcome, SenderHandshakes } from '../ingest/handshake.ts';
 import type { Ingest } from '../ingest/ingest.ts';
-import { isWebhookTarget } from '../ingest/routes.ts';
+import { isWebhookTarget, webhookTemplate } from '../ingest/routes.ts';
 import type { Arrival } from '../types/request.ts';
 import type { KeptApart, Outcome, Spooled } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
@@ -40,6 +40,7 @@ export interface WebhookContext {
   readonly refusalReply: RefusalReplies;
   /** null: no request is traced. */
   readonly tracer: Pick<Tracer, 'begin' | 'end'> | null;
+  readonly scheme: 'http' | 'https';
 }
 
 export class WebhookExchange extends Exchange implements Arrival {
@@ -168,11 +169,12 @@ export class WebhookExchange extends Exchange implements Arrival {
   }
 
   #observe(said: RequestAnswered): void {
-    const { observe, tracer } = this.#room;
+    const { observe, tracer, scheme } = this.#room;
     const { span } = this;
     if (span === null || tracer === null) return observe(said);
     const { table, status, code } = said;
-    tracer.end(span, this, { table, isRouted: isWebhookTarget(this.target), status, code });
+    const route = isWebhookTarget(this.target) ? webhookTemplate : null;
+    tracer.end(span, this, { table, route, scheme, status, code });
     observe({ ...said, traceId: span.traceId });
   }
 }

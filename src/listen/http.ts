@@ -106,6 +106,7 @@ class HttpListener implements Listener, HttpHandler<WebhookExchange> {
       bodiesOfGet: { bytesMax: bodyBytesMax, needsLength: false, pauseMs: null },
       refusalReply: createRefusalReplies(options.random ?? Math.random, limits.retryAfterSecondsMax),
       tracer: options.tracer ?? null,
+      scheme: tls === null ? 'http' : 'https',
     };
     this.#mayOpen = originRule(options.websocketOrigins ?? null);
     this.offers = {
@@ -124,8 +125,12 @@ class HttpListener implements Listener, HttpHandler<WebhookExchange> {
     const failed = (error: Error) => observe({ kind: 'request.failed', requestId: randomUUID(), error });
     this.#server = new HttpServer({ ...bounds, tls, gate, limits, now, failed }, this);
     const backlogs = new Backlogs(limits);
+    const { tracer = null } = options;
+    const scheme = tls === null ? 'ws' : 'wss';
     this.#websockets =
-      streams === undefined ? null : new WebSocketDoor({ ...this.#context, observe, streams, backlogs });
+      streams === undefined
+        ? null
+        : new WebSocketDoor({ ...this.#context, observe, streams, backlogs, tracer, scheme });
     if (this.#websockets !== null)
       this.#websockets.onRefused = (socket) =>
         this.#server.refuseTunnel(socket, refusal('malformed_request'));

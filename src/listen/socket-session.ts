@@ -23,9 +23,11 @@ import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
 import type { Outcome } from '../types/rows.ts';
 import type { StreamUpgrade, Stream, RequestStreams } from '../ingest/ingest-stream.ts';
+import { ingestTemplate } from '../ingest/routes.ts';
 import type { Admission } from '../access/admission.ts';
 import type { Limits } from '../config/limits.ts';
-import type { Observe, TableName } from '../observe/observations.ts';
+import type { Observation, Observe, TableName } from '../observe/observations.ts';
+import type { Arriving, TracedRequest, Tracer } from '../telemetry/tracer.ts';
 import type { Refusal, RefusalCode } from '../errors/refusals.ts';
 import { refusal, Refused, refusals } from '../errors/refusals.ts';
 import { readBatch, readInit } from './batch-frame.ts';
@@ -47,11 +49,16 @@ export interface SocketContext {
   readonly now: () => number;
   /** Knows the client behind a trusted proxy. */
   readonly gate: Admission | null;
+  /** null: nothing is traced. */
+  readonly tracer: Pick<Tracer, 'begin' | 'end' | 'endBatch'> | null;
+  readonly scheme: 'ws' | 'wss';
 }
 
 type State = 'silent' | 'opening' | 'open' | 'ending' | 'closed';
 /** Why the socket is not read. */
 type Stall = 'opening' | 'unacked' | 'unread' | 'memory' | 'table' | 'turn';
+
+type BatchAnswered = Extract<Observation, { kind: 'batch.answered' }>;
 
 export class SocketSession {
   /** Called after each message that took long to assemble. */
@@ -60,6 +67,7 @@ export class SocketSession {
   readonly #ws: WebSocket;
   readonly #socket: Socket;
   readonly #opening: Omit<StreamUpgrade, 'arrivedAtMs' | 'body'>;
+  readonly #arriving: Arriving;
   readonly #openedMs: number;
   readonly #share: Share;
   readonly #partial = new PartialMessage();
@@ -94,6 +102,7 @@ export class SocketSession {
     const peer = socket.remoteAddress ?? '';
     const remoteAddress = room.gate?.clientAddress(peer, request) ?? peer;
     this.#opening = { method, target: url, rawHeaders, remoteAddress };
+    this.#arriving = { method, remoteAddress, one: (name) => request.headers[name]?.toString() };
     this.#share = new Share(room.inFlight, remoteAddress, { fail: (why) => this.#makeWay(why) });
     this.#openedMs = performance.now();
     this.#heardMs = this.#openedMs;
@@ -226,6 +235,7 @@ export class SocketSession {
 
   async #open(init: Buffer): Promise<void> {
     const arrivedAtMs = this.#room.now();
+    const span = this.#traced();
     try {
       const opening = { ...this.#opening, arrivedAtMs, body: init };
       this.#stream = await this.#room.streams.open(opening, { target: (name) => void (this.#table = name) });
@@ -233,8 +243,11 @@ export class SocketSession {
       if (this.#state !== 'opening') return this.#stream.end();
       readInit(init, arrivedAtMs, this.#room.limits.websocketSkewMs);
     } catch (error) {
-      return this.#refuse(error instanceof Refused ? lookupFailed(error.refusal) : this.#bug(error));
+      const why = error instanceof Refused ? lookupFailed(error.refusal) : this.#bug(error);
+      this.#openingDecided(span, why);
+      return this.#refuse(why);
     }
+    this.#openingDecided(span, null);
     this.#become('open');
     this.#opened = true;
     if (this.#table !== null)
@@ -248,6 +261,20 @@ export class SocketSession {
     for (const { data, binary } of waiting) if (this.#isOpen()) this.#read(data, binary);
     this.#stall('opening', false);
     this.#account();
+  }
+
+  /** null: what begins now is not traced. */
+  #traced(): TracedRequest | null {
+    const { tracer } = this.#room;
+    return tracer === null ? null : tracer.begin(this.#arriving);
+  }
+
+  #openingDecided(span: TracedRequest | null, why: Refusal | null): void {
+    const { tracer, scheme } = this.#room;
+    if (span === null || tracer === null) return;
+    const code = why === null ? 'opened' : why.code;
+    const answered = { table: this.#table, route: ingestTemplate, scheme, status: 101, code };
+    tracer.end(span, this.#arriving, { ...answered, isDone: why === null });
   }
 
   #isOpen(): boolean {
@@ -266,10 +293,11 @@ export class SocketSession {
       }
       this.#lastId = id;
       // A batch of a few bytes costs as much as a request of a few bytes.
-      pending = { id, bytes: data.length + limits.requestCostBytes, startedMs, outcome: null };
+      const span = this.#traced();
+      pending = { id, bytes: data.length + limits.requestCostBytes, startedMs, span, outcome: null };
       this.#unacked.push(pending);
       if (items === 0) pending.outcome = { kind: 'committed', rows: 0 };
-      else this.#submit(pending, { documents: { bytes: data, spans }, deletes, arrivedAtMs: now() });
+      else this.#submit(pending, { documents: { bytes: data, spans }, deletes, arrivedAtMs: now(), span });
     } catch (error) {
       return this.#refuse(error instanceof Refused ? error.refusal : this.#bug(error));
     }
@@ -291,8 +319,8 @@ export class SocketSession {
   #flush(): void {
     if (this.#state === 'closed') return;
     for (let { first } = this.#unacked; first?.outcome; { first } = this.#unacked) {
-      const { id, outcome, startedMs } = first;
-      this.#answered(outcome, startedMs);
+      const { id, outcome } = first;
+      this.#answered(first, outcome);
       if (outcome.kind !== 'committed') {
         this.#why = named(outcome, id);
         this.#closeCode = closeCode(this.#why.code);
@@ -309,15 +337,28 @@ export class SocketSession {
     if (this.#state === 'ending' && this.#unacked.first === undefined) this.#close();
   }
 
-  #answered(outcome: Outcome, startedMs: number): void {
-    this.#room.observe({
+  #answered({ startedMs, span }: Pending, outcome: Outcome): void {
+    const isDone = outcome.kind === 'committed';
+    const said: BatchAnswered = {
       kind: 'batch.answered',
       table: this.#table,
-      code: outcome.kind === 'committed' ? 'committed' : outcome.refusal.code,
-      rows: outcome.kind === 'committed' ? outcome.rows : 0,
-      ...(outcome.kind === 'committed' && outcome.stale !== undefined && { stale: outcome.stale }),
+      code: isDone ? 'committed' : outcome.refusal.code,
+      rows: isDone ? outcome.rows : 0,
+      ...(isDone && outcome.stale !== undefined && { stale: outcome.stale }),
       seconds: (performance.now() - startedMs) / 1_000,
+    };
+    const { observe, tracer, scheme } = this.#room;
+    if (span === null || tracer === null) return observe(said);
+    const isError = !isDone && refusals[outcome.refusal.code].status >= 500;
+    tracer.endBatch(span, this.#arriving, {
+      ...said,
+      table: this.#table,
+      route: ingestTemplate,
+      scheme,
+      isDone,
+      isError,
     });
+    observe({ ...said, traceId: span.traceId });
   }
 
   /** The last message cannot be accepted; those before it are still answered. */

@@ -50,6 +50,8 @@ class Bench {
         backlogs: new Backlogs(limits),
         now: () => nowMs,
         gate: null,
+        tracer: null,
+        scheme: 'ws',
       },
       this.#ws as unknown as WebSocket,
       socket as unknown as Socket,

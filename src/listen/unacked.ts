@@ -5,11 +5,14 @@
 import type { Outcome } from '../types/rows.ts';
 import type { Limits } from '../config/limits.ts';
 import type { TableName } from '../observe/observations.ts';
+import type { TracedRequest } from '../telemetry/tracer.ts';
 
 export interface Pending {
   readonly id: bigint;
   readonly bytes: number;
   readonly startedMs: number;
+  /** null: it is not traced. */
+  readonly span: TracedRequest | null;
   outcome: Outcome | null;
 }
 

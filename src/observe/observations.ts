@@ -41,6 +41,8 @@ type What =
       readonly code: RefusalCode | 'ok' | 'sql_error';
       readonly rows: number;
       readonly seconds: number;
+      /** Absent: the request is not traced. */
+      readonly traceId?: string;
     }
   /** A reader follows the rows of a table from now on; `gateway.answered` reports the end, and how many rows there were. */
   | { readonly kind: 'stream.opened'; readonly requestId: string; readonly remoteAddress: string }
@@ -64,6 +66,8 @@ type What =
       readonly rows: number;
       readonly stale?: number;
       readonly seconds: number;
+      /** Absent: the batch is not traced. */
+      readonly traceId?: string;
     }
   /** For a terminal: how many more answers there were than those that it was told of (request-lines.ts). */
   | { readonly kind: 'requests.more'; readonly requests: number; readonly refused: number }

@@ -34,7 +34,6 @@ function tracing(sampler: Sampler, options: { trusted?: string; random?: () => n
   const tracer = new Tracer({
     sampler,
     trusted: networks instanceof Networks ? networks : null,
-    scheme: 'https',
     ended: (text) => texts.push(text),
     clock: () => (ms += 0.25),
     now: () => 1_700_000_000_000 + ms,
@@ -48,6 +47,7 @@ const from = (remoteAddress: string, traceparent?: string) => ({
   remoteAddress,
   one: (name: string) => (name === 'traceparent' ? traceparent : undefined),
 });
+const routed = { table, route: '/webhook/{database}/{schema}/{table}', scheme: 'https' } as const;
 const valueOf = ({ attributes }: Read, key: string) =>
   Object.values(attributes.find((it) => it.key === key)?.value ?? {})[0];
 
@@ -66,7 +66,7 @@ suite('spans', () => {
     const strange = tracing(always, { trusted });
     const span = strange.tracer.begin(from('192.0.2.1', asked));
     assert.ok(span !== null && span.traceId !== traceId);
-    strange.tracer.end(span, from('192.0.2.1'), { table, isRouted: true, status: 200, code: 'committed' });
+    strange.tracer.end(span, from('192.0.2.1'), { ...routed, status: 200, code: 'committed' });
     const [read] = strange.spans();
     assert.deepEqual(read?.links, [{ traceId, spanId, flags: 0x301 }]);
     assert.equal(read.parentSpanId, undefined);
@@ -99,11 +99,11 @@ suite('spans', () => {
     const span = tracer.begin(from('10.0.0.1', `00-${traceId}-${spanId}-01`)) as TracedRequest;
     span.verifiedMs = 5_001;
     span.queuedMs = 5_002;
-    tracer.end(span, from('10.0.0.1'), { table, isRouted: true, status: 422, code: 'row_refused' });
+    tracer.end(span, from('10.0.0.1'), { ...routed, status: 422, code: 'row_refused' });
     tracer.end(
       tracer.begin({ ...from('10.0.0.1'), method: 'BREW' }) as TracedRequest,
       { ...from('10.0.0.1'), method: 'BREW' },
-      { table: null, isRouted: false, status: 503, code: 'draining' },
+      { ...routed, table: null, route: null, status: 503, code: 'draining' },
     );
     const [one, other] = spans();
     assert.ok(one !== undefined && other !== undefined);

@@ -1,6 +1,6 @@
 /**
- * Decides which requests are traced, and makes their spans and those of the groups that store them. Takes requests as they arrive and are answered, and
- * groups; gives the text of ended spans to whoever sends them. Refuses nothing. A request that is not traced costs one random number.
+ * Decides which requests are traced, and makes their spans and those of the groups that store them. Takes requests, and batches of WebSockets, as they arrive and
+ * are answered, and groups; gives the text of ended spans to whoever sends them. Refuses nothing. A request that is not traced costs one random number.
  *
  * What a sender writes about its trace is believed only if it comes from a trusted network: otherwise anybody could have every request of
  * theirs traced. A stranger's trace is noted as a link.
@@ -13,7 +13,7 @@ import type { TableName } from '../observe/observations.ts';
 import type { RequestSpan } from '../types/request-span.ts';
 import type { Group, Outcome } from '../types/rows.ts';
 import { attributesText, spanText } from './span-text.ts';
-import type { SpanLink } from './span-text.ts';
+import type { EndedSpan, SpanLink } from './span-text.ts';
 import { idsOf, parseTraceparent, traceparentOf } from './traceparent.ts';
 import type { SpanContext } from './traceparent.ts';
 
@@ -29,7 +29,6 @@ export interface TracerOptions {
   readonly sampler: Sampler;
   /** null: no sender is believed. */
   readonly trusted: Pick<Networks, 'has'> | null;
-  readonly scheme: 'http' | 'https';
   /** Takes the text of an ended span. */
   readonly ended: (span: string) => void;
   /** A monotonic clock, ms. */
@@ -49,12 +48,23 @@ export interface Arriving {
 }
 
 export interface Answered {
-  readonly table: TableName | null;
-  /** The request's path is that of a webhook. */
-  readonly isRouted: boolean;
+  readonly table: Pick<TableName, 'database'> | TableName | null;
+  /** Of the request's path, low in number; null: it led nowhere. */
+  readonly route: string | null;
+  readonly scheme: 'http' | 'https' | 'ws' | 'wss';
+  /** 101: a WebSocket's first message was taken, or refused. */
   readonly status: number;
-  /** Of the answer; `error.type` if that is no 2xx. */
+  /** Of the answer; `error.type` if that is no success. */
   readonly code: string;
+  /** Answered with a success. Default: by the status. */
+  readonly isDone?: boolean;
+}
+
+export interface BatchAnswered extends Pick<Answered, 'table' | 'route' | 'scheme' | 'code'> {
+  readonly rows: number;
+  readonly isDone: boolean;
+  /** Nobody but Headgate can mend it. */
+  readonly isError: boolean;
 }
 
 /** A request that is being traced. */
@@ -83,12 +93,15 @@ export class TracedRequest implements RequestSpan {
 
 /** Low in number, whatever a sender writes. */
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'CONNECT', 'OPTIONS', 'TRACE', 'PATCH']);
-const route = '/webhook/{database}/{schema}/{table}';
 /** Where the clocks may part, ms. */
 const driftMaxMs = 10;
 
-const tableText = rememberedOf(({ database, schema, table }: TableName): string =>
-  attributesText({ 'db.namespace': `${database}|${schema}`, 'db.collection.name': table }),
+const tableText = rememberedOf((of: Pick<TableName, 'database'> | TableName): string =>
+  attributesText(
+    'table' in of
+      ? { 'db.namespace': `${of.database}|${of.schema}`, 'db.collection.name': of.table }
+      : { 'db.namespace': of.database },
+  ),
 );
 
 export class Tracer {
@@ -125,9 +138,47 @@ export class Tracer {
   }
 
   end(request: TracedRequest, { method, remoteAddress }: Arriving, answered: Answered): void {
-    const { scheme, ended, clock } = this.#options;
-    const { table, isRouted, status, code } = answered;
+    const { route, scheme, table, status, code } = answered;
+    const { isDone = status >= 200 && status <= 299 } = answered;
     const known = methods.has(method) ? method : '_OTHER';
+    this.#end(request, `${known === '_OTHER' ? 'HTTP' : known}${route === null ? '' : ` ${route}`}`, table, {
+      isError: status >= 500,
+      attributes: {
+        'http.request.method': known,
+        ...(route !== null && { 'http.route': route }),
+        'http.response.status_code': status,
+        'url.scheme': scheme,
+        ...(remoteAddress !== '' && { 'client.address': remoteAddress }),
+        ...(!isDone && { 'error.type': code }),
+      },
+    });
+  }
+
+  /** Of a WebSocket, whose client is `remoteAddress`. */
+  endBatch(
+    request: TracedRequest,
+    { remoteAddress }: Pick<Arriving, 'remoteAddress'>,
+    { table, route, scheme, code, rows, isDone, isError }: BatchAnswered,
+  ): void {
+    this.#end(request, `batch ${route}`, table, {
+      isError,
+      attributes: {
+        ...(route !== null && { 'http.route': route }),
+        'network.protocol.name': 'websocket',
+        'url.scheme': scheme,
+        ...(remoteAddress !== '' && { 'client.address': remoteAddress }),
+        ...(isDone ? { 'headgate.batch.rows': rows } : { 'error.type': code }),
+      },
+    });
+  }
+
+  #end(
+    request: TracedRequest,
+    name: string,
+    table: Answered['table'],
+    more: Pick<EndedSpan, 'attributes' | 'isError'>,
+  ): void {
+    const { ended, clock } = this.#options;
     const { traceparent, parent, link, startedMs } = request;
     const events = [
       { name: 'verified', atMs: request.verifiedMs },
@@ -140,24 +191,16 @@ export class Tracer {
         ...idsOf(traceparent),
         parentSpanId: parent?.spanId ?? '',
         hasRemoteParent: parent !== null,
-        name: `${known === '_OTHER' ? 'HTTP' : known}${isRouted ? ` ${route}` : ''}`,
+        name,
         kind: 'server',
         startMs: startedMs + this.#offsetMs,
         endMs: clock() + this.#offsetMs,
         shared: table === null ? '' : tableText(table),
-        attributes: {
-          'http.request.method': known,
-          ...(isRouted && { 'http.route': route }),
-          'http.response.status_code': status,
-          'url.scheme': scheme,
-          ...(remoteAddress !== '' && { 'client.address': remoteAddress }),
-          ...((status < 200 || status > 299) && { 'error.type': code }),
-        },
         events: events
           .filter(({ atMs }) => atMs > 0)
-          .map(({ name, atMs }) => ({ name, atMs: atMs + this.#offsetMs })),
+          .map(({ name: at, atMs }) => ({ name: at, atMs: atMs + this.#offsetMs })),
         links: link === null ? [] : [{ ...link, isRemote: true }],
-        isError: status >= 500,
+        ...more,
       }),
     );
   }

@@ -2,9 +2,12 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { asked } from '../support/asked.ts';
+import { startGatewayProcess } from '../support/gateway-process.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { attributeOf, OtlpSink } from '../support/otlp-receiver.ts';
+import type { ReceivedSpan } from '../support/otlp-receiver.ts';
 import { until } from '../support/until.ts';
+import { WsClient } from '../support/ws-client.ts';
 
 const soon = { OTEL_BSP_SCHEDULE_DELAY: '20' };
 const always = { ...soon, OTEL_TRACES_SAMPLER: 'always_on' };
@@ -144,6 +147,152 @@ suite('traces and metrics for OpenTelemetry', () => {
     assert.equal(new Set(pids).size, 2);
     assert.ok(!pids.includes(String(headgate.child.pid)));
     await until(async () => (await metric(headgate.adminUrl, /^headgate_spans_sent_total (\d+)/m)) === 20);
+  });
+
+  for (const listeners of ['1', '2'])
+    test(`WebSockets, events and SQL are traced as requests are; ${listeners} listener process(es)`, async (t) => {
+      const sink = await OtlpSink.open(t);
+      const env = {
+        ...always,
+        OTEL_EXPORTER_OTLP_ENDPOINT: sink.url,
+        HEADGATE_LISTENERS: listeners,
+        HEADGATE_LOG_LEVEL: 'debug',
+      };
+      const headgate = await startHeadgate(t, { env });
+      const root = await headgate.client(t);
+      await root.query(`CREATE SECRET key WITH (backend = 'meta') AS 'hidden-key';
+        CREATE TABLE orders (id INT PRIMARY KEY, n INT NOT NULL) INCLUDE TRACEPARENT AS trace WITH (connector = 'webhook')
+          VALIDATE SECRET key AS secure_compare(headers->>'x-signature', key)`);
+      const named = async (name: string, count = 1): Promise<readonly ReceivedSpan[]> => {
+        const found = () => sink.spans.filter((it) => it.name === name);
+        await until(() => found().length === count);
+        return found();
+      };
+      const attributes = (span: ReceivedSpan | undefined) =>
+        Object.fromEntries(span?.attributes.map(({ key }) => [key, attributeOf(span, key)]) ?? []);
+
+      // Each message of a WebSocket.
+      const url = `ws://127.0.0.1:${headgate.ports.listen.port}/ingest/dev/public/orders?hidden=query`;
+      const open = (signature: string) =>
+        WsClient.open(url, { headers: { 'x-signature': signature, traceparent: strange } });
+      const forged = await open('hidden-other');
+      await forged.ended;
+      const client = await open('hidden-key');
+      client.send(1, [
+        { op: 'insert', data: { id: 1, n: 1 } },
+        { op: 'insert', data: { id: 2, n: 2 } },
+      ]);
+      await client.acked(1);
+      client.send(2, [{ op: 'insert', data: { id: 3, n: null } }]);
+      await client.ended;
+      const [refused, opened] = await named('GET /ingest/{database}/{schema}/{table}', 2);
+      assert.deepEqual(attributes(refused), {
+        'db.namespace': 'dev|public',
+        'db.collection.name': 'orders',
+        'http.request.method': 'GET',
+        'http.route': '/ingest/{database}/{schema}/{table}',
+        'http.response.status_code': 101,
+        'url.scheme': 'ws',
+        'client.address': '127.0.0.1',
+        'error.type': 'signature_failed',
+      });
+      assert.equal(attributes(opened)['error.type'], undefined);
+      assert.deepEqual(
+        opened?.links.map(({ traceId }) => traceId),
+        [strange.slice(3, 35)],
+      );
+      const [stored, lost] = await named('batch /ingest/{database}/{schema}/{table}', 2);
+      assert.ok(stored !== undefined && lost !== undefined);
+      assert.deepEqual(attributes(stored), {
+        'db.namespace': 'dev|public',
+        'db.collection.name': 'orders',
+        'http.route': '/ingest/{database}/{schema}/{table}',
+        'network.protocol.name': 'websocket',
+        'url.scheme': 'ws',
+        'client.address': '127.0.0.1',
+        'headgate.batch.rows': 2,
+      });
+      assert.deepEqual(
+        stored.events.map(({ name }) => name),
+        ['queued', 'committed'],
+      );
+      assert.deepEqual([attributes(lost)['error.type'], lost.status], ['row_refused', {}]);
+      const { rows } = await root.query<{ trace: string }>('SELECT trace FROM orders ORDER BY id');
+      const trace = `00-${stored.traceId}-${stored.spanId}-01`;
+      assert.deepEqual(rows, [{ trace }, { trace }], 'a worker goes on in the trace of the batch');
+      await until(() => sink.commits.some(({ parentSpanId }) => parentSpanId === stored.spanId));
+      await until(() => headgate.stderr.includes(`"trace_id":"${stored.traceId}"`));
+
+      // The gateway.
+      const headers = { 'content-type': 'application/json', traceparent: strange };
+      const post = (path: string, body: string) =>
+        asked(`${headgate.gatewayUrl}${path}`, { method: 'POST', body, headers });
+      await root.query('CREATE TABLE plain (id INT PRIMARY KEY, hidden TEXT)');
+      assert.equal((await post('/v1/events?name=plain', '{"id":1,"hidden":"hidden body"}')).status, 200);
+      assert.equal((await post('/v1/events?name=plain', '{"id":1}')).status, 422);
+      const [event, twice] = await named('POST /v1/events', 2);
+      assert.ok(event !== undefined && twice !== undefined);
+      assert.deepEqual(attributes(event), {
+        'db.namespace': 'dev|public',
+        'db.collection.name': 'plain',
+        'http.request.method': 'POST',
+        'http.route': '/v1/events',
+        'http.response.status_code': 200,
+        'url.scheme': 'http',
+        'client.address': '127.0.0.1',
+      });
+      assert.deepEqual(
+        event.events.map(({ name }) => name),
+        ['queued', 'committed'],
+      );
+      await until(() => sink.commits.some(({ parentSpanId }) => parentSpanId === event.spanId));
+      assert.equal(attributes(twice)['error.type'], 'row_refused');
+
+      assert.equal((await post('/v1/sql', "SELECT 'hidden'")).status, 200);
+      assert.equal((await post('/v1/sql', 'SELECT hidden_column FROM plain')).status, 400);
+      const [sql, wrong] = await named('POST /v1/sql', 2);
+      assert.deepEqual(
+        [attributes(sql)['db.namespace'], attributes(sql)['error.type'], attributes(wrong)['error.type']],
+        ['dev', undefined, 'sql_error'],
+      );
+      const gone = new AbortController();
+      const stream = await fetch(`${headgate.gatewayUrl}/v1/events?name=plain&after=0`, {
+        signal: gone.signal,
+      });
+      await stream.body?.getReader().read();
+      gone.abort();
+      const [followed] = await named('GET /v1/events');
+      assert.deepEqual(
+        [attributes(followed)['db.namespace'], attributes(followed)['http.response.status_code']],
+        ['dev', 200],
+      );
+      assert.equal((await asked(`${headgate.gatewayUrl}/v1/healthz`)).status, 200);
+      await headgate.signal('SIGTERM');
+      assert.doesNotMatch(sink.messages.map(({ text }) => text).join(), /hidden|healthz/);
+    });
+
+  test('headgate gateway, in front of another PostgreSQL, traces as well', async (t) => {
+    const sink = await OtlpSink.open(t);
+    const headgate = await startHeadgate(t);
+    const root = await headgate.client(t);
+    await root.query('CREATE TABLE plain (id INT PRIMARY KEY)');
+    const env = {
+      ...always,
+      OTEL_EXPORTER_OTLP_ENDPOINT: sink.url,
+      EVENTS_API_DEV_DSN: `postgresql://root@127.0.0.1:${headgate.ports.sql.port}/dev`,
+    };
+    const gateway = await startGatewayProcess(t, env);
+    const body = '{"id":1}';
+    assert.equal((await asked(`${gateway.url}/v1/events?name=plain`, { method: 'POST', body })).status, 200);
+    await until(() => sink.requests.length === 1 && sink.commits.length === 1);
+    assert.deepEqual(
+      [sink.requests[0]?.name, sink.commits[0]?.parentSpanId],
+      ['POST /v1/events', sink.requests[0]?.spanId],
+    );
+    await assert.rejects(
+      startGatewayProcess(t, { ...env, OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }),
+      /OTEL_EXPORTER_OTLP_PROTOCOL=grpc is not spoken here/,
+    );
   });
 
   test('a receiver that hangs, refuses or is away: requests are answered, and what is lost is counted', async (t) => {

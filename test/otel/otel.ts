@@ -9,6 +9,7 @@ import { startHeadgate } from '../support/headgate.ts';
 import { attributeOf } from '../support/otlp-receiver.ts';
 import type { ReceivedSpan } from '../support/otlp-receiver.ts';
 import { until } from '../support/until.ts';
+import { WsClient } from '../support/ws-client.ts';
 
 interface ReceivedMetric {
   readonly name: string;
@@ -91,9 +92,42 @@ test(
     const load = 3_000;
     for (let i = 0; i < load; i += 100)
       await Promise.all(Array.from({ length: 100 }, (_, n) => send(`{"id":${i + n},"n":1}`)));
-    await until(() => spans().filter(({ kind }) => kind === 2).length === load + 2);
+    const path = encodeURIComponent('Größe "x"');
+    const socket = await WsClient.open(
+      `ws://127.0.0.1:${headgate.ports.listen.port}/ingest/dev/public/${path}`,
+    );
+    socket.send(1, [{ op: 'insert', data: { id: -1, n: 1 } }]);
+    await socket.acked(1);
+    await socket.close();
+    await root.query('CREATE TABLE plain (id INT PRIMARY KEY)');
+    const posted = (to: string, body: string) =>
+      asked(`${headgate.gatewayUrl}${to}`, { method: 'POST', body, headers: { traceparent: trusted } });
+    assert.equal((await posted('/v1/events?name=plain', '{"id":1}')).status, 200);
+    assert.equal((await posted('/v1/sql', 'SELECT 1')).status, 200);
+    const [batches, others] = [2, 2];
+    const served = () => spans().filter(({ kind }) => kind === 2);
+    await until(() => served().length === load + 2 + batches + others);
 
-    const requests = spans().filter(({ kind }) => kind === 2);
+    const isOther = ({ name }: ReceivedSpan) => /\/ingest\/|\/v1\//.test(name);
+    const rest = served().filter(isOther);
+    assert.deepEqual(rest.map(({ name }) => name).toSorted(), [
+      'GET /ingest/{database}/{schema}/{table}',
+      'POST /v1/events',
+      'POST /v1/sql',
+      'batch /ingest/{database}/{schema}/{table}',
+    ]);
+    for (const span of rest.filter(({ name }) => name.startsWith('POST')))
+      assert.deepEqual([span.traceId, span.parentSpanId], [trusted.slice(3, 35), trusted.slice(36, 52)]);
+    const batch = rest.find(({ name }) => name.startsWith('batch'));
+    assert.deepEqual(
+      [
+        attributeOf(batch ?? { attributes: [] }, 'headgate.batch.rows'),
+        batch?.events.map(({ name }) => name),
+      ],
+      ['1', ['queued', 'committed']],
+    );
+
+    const requests = served().filter((span) => !isOther(span));
     const commits = spans().filter(({ name }) => name === 'COMMIT');
     const [first] = requests.filter(({ traceId }) => traceId === trusted.slice(3, 35));
     assert.equal(first?.parentSpanId, trusted.slice(36, 52));
@@ -105,7 +139,7 @@ test(
     const refused = requests.find((span) => Number(attributeOf(span, 'http.response.status_code')) === 422);
     assert.ok(refused !== undefined && attributeOf(refused, 'error.type') === 'row_refused');
     assert.equal(new Set(requests.map(({ traceId }) => traceId)).size, load + 2);
-    const byId = new Map(requests.map((span) => [span.spanId, span]));
+    const byId = new Map(served().map((span) => [span.spanId, span]));
     for (const { traceId, parentSpanId = '', links, startTimeUnixNano, endTimeUnixNano } of commits) {
       assert.equal(byId.get(parentSpanId)?.traceId, traceId);
       assert.ok(links.length <= 32 && links.every(({ spanId }) => byId.has(spanId)));
