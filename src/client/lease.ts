@@ -26,6 +26,8 @@ export interface Lease {
   readonly extend: string;
   /** $1 id, $2 attempt. Returns the row if it was still the attempt's. */
   readonly done: string;
+  /** $1 ids, $2 of each row `id attempt`: those that were still the attempt's are done. */
+  readonly doneAll: string;
   /** $1 id, $2 attempt, $3 what went wrong, $4 seconds until the next attempt. */
   readonly failed: string;
   /** $1 id, $2 attempt, $3 what went wrong, $4 attempts at most: there will be no other. */
@@ -59,6 +61,8 @@ WHERE ${id} = ANY (ARRAY(
   ORDER BY ${runAfter} LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING ${returning}`,
     extend: `UPDATE ${table} SET ${runAfter} = pg_catalog.now() + pg_catalog.make_interval(secs => $3) WHERE ${mine(1)}`,
     done: doneAt(1),
+    doneAll: `UPDATE ${table} SET ${done} = now(), ${lastError} = NULL
+WHERE ${id} = ANY ($1) AND pg_catalog.concat(${id}::text, ' ', ${attempts}::text) = ANY ($2::text[]) AND ${done} IS NULL`,
     doneWith: (statement, first) => `WITH done AS (${doneAt(first)}) ${statement}`,
     failed: `UPDATE ${table} SET ${lastError} = $3, ${runAfter} = pg_catalog.now() + pg_catalog.make_interval(secs => $4) WHERE ${mine(1)}`,
     dead: `UPDATE ${table} SET ${lastError} = $3, ${attempts} = greatest(${attempts}, $4), ${runAfter} = now() WHERE ${mine(1)}`,

@@ -25,6 +25,8 @@ export const commandLimits = {
   deliverMs: 20_000,
   deliverLeaseMs: 60_000,
   deliverPauseMs: 500,
+  /** Between two claims of few rows, ms. */
+  deliverClaimMs: 20,
   /** Bytes of a receiver's answer that are read. */
   deliverAnswerBytesMax: 65_536,
   /** Failures in a row after which a receiver is left alone for a while: for the first of these times, then for twice as long, up to the second, in ms. */

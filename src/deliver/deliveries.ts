@@ -57,6 +57,9 @@ export class Delivering {
   readonly #post: ReturnType<typeof createDelivery>;
   /** The connection runs one statement at a time. */
   readonly #turn = new Semaphore(1);
+  /** Rows that have arrived, and wait for the connection: they are marked by one statement. */
+  #arrived: (readonly [id: string, attempt: number])[] = [];
+  #marking: Promise<unknown> | null = null;
   #failures = 0;
   /** Rests since the last success; each is twice as long as the one before. */
   #rests = 0;
@@ -82,30 +85,37 @@ export class Delivering {
 
   /** `begun`: the first claim has succeeded. On one connection at a time. */
   async work(statement: RunStatement, signal: AbortSignal, begun: () => void): Promise<void> {
-    const { concurrency, attempts } = this.#plan;
+    const { concurrency, attempts, key } = this.#plan;
     const running = new Set<Promise<void>>();
     const run: RunStatement = (text, values) =>
       this.#turn.run(limits.commandConnectMs, () => statement(text, values));
     const lost: unknown[] = [];
     let isFirst = true;
+    let claimedMs = -Infinity;
+    [this.#arrived, this.#marking] = [[], null];
     try {
       while (!signal.aborted && !this.gone && lost.length === 0) {
-        const restMs = this.#restUntilMs - Date.now();
         // After a rest one row shows whether the receiver is back.
         const most = (this.#failures >= limits.deliverFailuresMax ? 1 : concurrency) - running.size;
+        // A claim for one row costs as much as one for many.
+        const isFew = running.size > 0 && most < concurrency / 2;
+        const earlyMs = isFew ? claimedMs + limits.deliverClaimMs - performance.now() : 0;
+        const restMs = Math.max(this.#restUntilMs - Date.now(), earlyMs);
         const slots = restMs > 0 ? [] : this.#slotsFor(most);
         const isFull = restMs <= 0 && slots.length === 0;
         let rows: readonly Texts[] = [];
         try {
-          if (slots.length > 0 || isFirst)
+          if (slots.length > 0 || isFirst) {
+            claimedMs = performance.now();
             rows = await run(this.#lease.claim, [slots.length, limits.deliverLeaseMs / 1_000, attempts]);
+          }
         } finally {
           for (const give of slots.splice(rows.length)) give();
         }
         if (isFirst) begun();
         isFirst = false;
         for (const [at, row] of rows.entries()) {
-          const one = this.#one(row, run)
+          const one = this.#one(row, run, statement)
             .catch((error: unknown) => void lost.push(error))
             .finally(() => {
               running.delete(one);
@@ -117,7 +127,9 @@ export class Delivering {
         const pauseMs = Math.max(1, Math.min(limits.deliverPauseMs, restMs > 0 ? restMs : Infinity));
         // Only the signal makes this pause fail.
         const pause = wait(pauseMs, undefined, { signal }).catch(() => undefined);
-        await Promise.race([pause, ...(most <= 0 || isFull ? running : [])]);
+        // The row behind one with the same key can be claimed as soon as that has ended.
+        const frees = most <= 0 || isFull || (key !== null && restMs <= 0);
+        await Promise.race([pause, ...(frees ? running : [])]);
       }
     } finally {
       await Promise.all(running);
@@ -135,7 +147,18 @@ export class Delivering {
     return slots;
   }
 
-  async #one(row: Texts, run: RunStatement): Promise<void> {
+  /** With all other rows that have arrived while the connection was busy. */
+  #mark(id: string, attempt: number, statement: RunStatement): Promise<unknown> {
+    this.#arrived.push([id, attempt]);
+    return (this.#marking ??= this.#turn.run(limits.commandConnectMs, () => {
+      const arrived = this.#arrived;
+      [this.#arrived, this.#marking] = [[], null];
+      const ids = arrived.map(([it]) => it);
+      return statement(this.#lease.doneAll, [ids, arrived.map((it) => it.join(' '))]);
+    }));
+  }
+
+  async #one(row: Texts, run: RunStatement, statement: RunStatement): Promise<void> {
     const { attempts: most } = this.#plan;
     const { id, delivery, body, has_body: hasBody } = row;
     const attempt = Number(row['attempts']);
@@ -152,7 +175,7 @@ export class Delivering {
       if (this.#failures >= limits.deliverFailuresMax) this.#options.down?.(null);
       this.#failures = 0;
       this.#rests = 0;
-      await run(this.#lease.done, mine);
+      await this.#mark(id ?? '', attempt, statement);
       return tell('delivered', null);
     }
     this.#failures += 1;

@@ -152,6 +152,43 @@ test(
   },
 );
 
+test('rows with one key go out one after the other, and each as soon as the one before has arrived', async (t) => {
+  const headgate = await startHeadgate(t);
+  const root = await headgate.client(t);
+  await root.query(await commandsOf('docs/workers.md', 'table'));
+  await root.query('ALTER TABLE orders ADD COLUMN key INT');
+  const count = 40;
+  await root.query(
+    `INSERT INTO orders (data, key) SELECT jsonb_build_object('n', g), 1 FROM generate_series(1, ${count}) g`,
+  );
+  const taken: number[] = [];
+  const times: number[] = [];
+  const server = createServer((request, response) => {
+    let text = '';
+    request.setEncoding('utf8').on('data', (part: string) => (text += part));
+    request.on('end', () => {
+      taken.push((JSON.parse(text) as { n: number }).n);
+      times.push(performance.now());
+      response.end();
+    });
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onEnd(t, 'receiver', () => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const to = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
+  deliver(t, headgate, await secretFile(t), to, '--key', 'key');
+  await within(60_000, async () => assert.equal(taken.length, count));
+  assert.deepEqual(
+    taken,
+    Array.from({ length: count }, (_, i) => i + 1),
+  );
+  // A look at the table every half a second would take twenty seconds.
+  const [first = 0, last = Infinity] = [times[0], times.at(-1)];
+  assert.ok(last - first < 10_000, `${last - first} ms`);
+});
+
 test('410 ends it, the last attempt makes a row dead, and a host that is not listed is not called', async (t) => {
   const headgate = await startHeadgate(t);
   const root = await headgate.client(t);
