@@ -1,4 +1,4 @@
-// Compiles the TypeScript into dist/, bundles the program and the console's page, and copies the catalog's SQL, which tsc does not. Only the stages whose
+// Compiles the TypeScript into dist/, bundles the program and the console's page, and copies the rooms' SQL, which tsc does not. Only the stages whose
 // inputs have changed since the last build are done (build-state.mjs). A line on standard error names them; if nothing has changed, nothing is said.
 // `--package` builds from nothing, and leaves out the tests, the benchmark, the source maps and the code compiled for this Node only: `npm pack` and
 // the image use that.
@@ -38,7 +38,7 @@ const stages = {
     inputs: (note = { inputs: [] }) => note.inputs,
     make: () => buildProgram(root, { sourcemap: !packaged }),
   },
-  SQL: { inputs: () => named(/^src\/catalog\/(?:migrations|functions|views)\//), make: copySql },
+  SQL: { inputs: () => named(/^src\/[a-z]+\/(?:migrations|functions|views)\//), make: copySql },
 };
 const keyFor = (name, note = output.noteOf(name)) =>
   keyOf(

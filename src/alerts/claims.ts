@@ -1,6 +1,6 @@
 /**
  * Several Headgates of a database see the same alerts, and one of them reports each: it claims the alert in the database concerned
- * (catalog/functions/alerts.sql). Takes conditions, returns what to do with each; refuses nothing. While that database cannot be queried,
+ * (functions/alerts.sql). Takes conditions, returns what to do with each; refuses nothing. While that database cannot be queried,
  * each Headgate reports what it sees; alerts about this Headgate alone are always reported.
  */
 import { randomUUID } from 'node:crypto';

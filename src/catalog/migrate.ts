@@ -3,10 +3,10 @@
  * Headgate's own, so that two Headgates starting at once create one catalog. Objects that hold data are created by the numbered
  * files in migrations/, each run once, in order: a catalog of a file's version is brought up to date, and one between two files, which was never
  * released, is not. Functions and views
- * exist once, in their current form, in functions/ and views/, and are recreated whenever the version differs (decision 0153). Refuses (throws
+ * exist once, in their current form, in functions/ and views/ of this room and of those that call them alone, and are recreated whenever the version differs (decision 0153). Refuses (throws
  * CatalogError) if the catalog has a later version, or one that no file leads from, if a right is missing, or if the schema cannot be trusted.
  */
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { ClientBase } from 'pg';
 import type { Engine } from '../engine/engine.ts';
@@ -56,12 +56,18 @@ interface SqlFile {
   readonly sql: string;
 }
 
-function readFolder(name: string): readonly SqlFile[] {
-  const folder = new URL(`../catalog/${name}/`, import.meta.url);
-  const names = readdirSync(fileURLToPath(folder)).filter((file) => file.endsWith('.sql'));
-  return names
-    .toSorted()
-    .map((file) => ({ name: file.slice(0, -4), sql: readFileSync(new URL(file, folder), 'utf8') }));
+/** Rooms with SQL of their own, which is defined with the catalog's: functions that no other room calls, and what they show. */
+const rooms = ['catalog', 'acme', 'alerts', 'ingest', 'reconcile'] as const;
+
+function readFolder(name: 'migrations' | 'functions' | 'views'): readonly SqlFile[] {
+  return rooms.flatMap((room) => {
+    const folder = new URL(`../${room}/${name}/`, import.meta.url);
+    if (!existsSync(folder)) return [];
+    const names = readdirSync(fileURLToPath(folder)).filter((file) => file.endsWith('.sql'));
+    return names
+      .toSorted()
+      .map((file) => ({ name: file.slice(0, -4), sql: readFileSync(new URL(file, folder), 'utf8') }));
+  });
 }
 
 const joined = (files: readonly SqlFile[]) => files.map(({ sql }) => sql).join('\n');

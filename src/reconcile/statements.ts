@@ -1,4 +1,4 @@
-/** The statements of the reconcile room: calls of catalog/functions/reconciling.sql, each complete by itself, as Headgate's role. */
+/** The statements of the reconcile room, most of them calls of functions/reconciling.sql, each complete by itself, as Headgate's role. */
 
 /** A table whose turn it is. Times are in ms since 1970, by the sender's clock, unless said. */
 export interface TakenTable {
@@ -42,7 +42,8 @@ export const announce = `select a.delivery::text as delivery from headgate.annou
   $7::text, ${moment('$8')}, ${moment('$9')}) a`;
 
 /** $1 oid, $2 from, $3 to. */
-export const leaveUnread = `select headgate.leave_unread($1::oid, ${moment('$2')}, ${moment('$3')})`;
+export const leaveUnread = `insert into headgate.past_window (relation, window_from, window_to)
+values ($1::oid, ${moment('$2')}, ${moment('$3')}) on conflict do nothing`;
 
 export interface MissingDelivery {
   readonly delivery: string;
@@ -55,10 +56,15 @@ export const missing = `select m.delivery::text as delivery, m.log, m.asked
 from headgate.missing($1::oid, $2::uuid, $3::int, ${moment('$4')}, ${moment('$5')}, $6::int) m`;
 
 /** $1 oid, $2 whose turn, $3 seconds, $4 deliveries, $5 ms until they may be asked for again. */
-export const noteAsked = `select headgate.note_asked($1::oid, $2::uuid, $3::int, $4::uuid[], pg_catalog.now() + pg_catalog.make_interval(secs => $5::float8 / 1000))`;
+export const noteAsked = `update headgate.announced a
+set asked = a.asked operator(pg_catalog.+) 1, next_at = pg_catalog.now() + pg_catalog.make_interval(secs => $5::float8 / 1000), reason = null
+from headgate.hold_reconciling($1::oid, $2::uuid, $3::int) r
+where a.relation operator(pg_catalog.=) r.relation and a.delivery operator(pg_catalog.=) any ($4::uuid[])`;
 
 /** $1 oid, $2 [{delivery, reason}]. */
-export const noteFailed = `select headgate.note_failed($1::oid, $2::jsonb)`;
+export const noteFailed = `update headgate.announced a set reason = pg_catalog.left(f.reason, 240)
+from pg_catalog.jsonb_to_recordset($2::jsonb) as f (delivery uuid, reason text)
+where a.relation operator(pg_catalog.=) $1::oid::pg_catalog.regclass and a.delivery operator(pg_catalog.=) f.delivery`;
 
 /** $1 oid, $2 whose turn, $3 ms until the next, $4 problem, $5 days. */
 export const endTurn = `select e.missing::float8 as missing from headgate.end_turn($1::oid, $2::uuid,

@@ -60,6 +60,27 @@ BEGIN
 END
 $body$;
 
+-- What a statement says of a secret's value besides the value: `forms`, those that it has, or for how many seconds its sender may bring it (`learnSeconds`).
+CREATE OR REPLACE FUNCTION headgate.note_value(given jsonb) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  found_id uuid := (SELECT s.id FROM headgate.secret s WHERE s.seal_id = (given ->> 'sealId')::uuid);
+BEGIN
+  -- IF NOT EXISTS leaves a secret as it is.
+  IF found_id IS NULL THEN
+    RETURN;
+  END IF;
+  DELETE FROM headgate.secret_form f WHERE f.secret_id = found_id;
+  DELETE FROM headgate.secret_learning l WHERE l.secret_id = found_id;
+  IF given ->> 'learnSeconds' IS NULL THEN
+    INSERT INTO headgate.secret_form (secret_id, forms) VALUES (found_id, ARRAY(SELECT jsonb_array_elements_text(given -> 'forms')));
+  ELSE
+    INSERT INTO headgate.secret_learning (secret_id, opened_seal, until)
+    VALUES (found_id, (given ->> 'sealId')::uuid, now() + make_interval(secs => (given ->> 'learnSeconds')::int));
+  END IF;
+END
+$body$;
+
 -- `given`: {schema, name, backend, sealId, sealed, ifNotExists}, and as for headgate.note_value()
 CREATE OR REPLACE FUNCTION headgate.do_create_secret(me oid, given jsonb, caller_schemas text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$

@@ -147,13 +147,6 @@ BEGIN
 END
 $body$;
 
--- A part of the time for which the log could not be read any more.
-CREATE OR REPLACE FUNCTION headgate.leave_unread(relation oid, span_from timestamptz, span_to timestamptz) RETURNS void
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
-  INSERT INTO headgate.past_window (relation, window_from, window_to) SELECT leave_unread.relation, span_from, span_to WHERE span_from < span_to
-  ON CONFLICT DO NOTHING
-$body$;
-
 -- Notes what has come since, and returns what may be asked for now, oldest first: [{delivery, id, log, asked}]. What the log no longer has is not asked for
 -- again. `settled` and `forgotten` are of the sender's clock.
 CREATE OR REPLACE FUNCTION headgate.missing(relation oid, me uuid, seconds int, settled timestamptz, forgotten timestamptz, most int)
@@ -172,24 +165,6 @@ BEGIN
       AND (a.next_at <= CASE a.asked WHEN 0 THEN settled ELSE now() END)
     ORDER BY a.next_at LIMIT most;
 END
-$body$;
-
--- These are being asked for, and not again before `again`.
-CREATE OR REPLACE FUNCTION headgate.note_asked(relation oid, me uuid, seconds int, deliveries uuid[], again timestamptz) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-BEGIN
-  PERFORM headgate.hold_reconciling(relation, me, seconds);
-  UPDATE headgate.announced a SET asked = a.asked + 1, next_at = again, reason = NULL
-  WHERE a.relation = note_asked.relation AND a.delivery = ANY (deliveries);
-END
-$body$;
-
--- Why that has failed: [{delivery, reason}].
-CREATE OR REPLACE FUNCTION headgate.note_failed(relation oid, failed jsonb) RETURNS void
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
-  UPDATE headgate.announced a SET reason = left(f.reason, 240)
-  FROM jsonb_to_recordset(failed) AS f (delivery uuid, reason text)
-  WHERE a.relation = note_failed.relation AND a.delivery = f.delivery
 $body$;
 
 -- The end of a turn: what has come in windows that are read whole becomes numbers, and the next turn is at `next`. `problem`: why the log was not read.
