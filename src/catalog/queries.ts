@@ -75,6 +75,16 @@ export async function look(
   return { ...row, snapshot: row.snapshot, versions: versions === undefined ? null : new Map(versions) };
 }
 
+/**
+ * A text that is another one whenever a look at all tables may find another version, at the cost of what has changed; `prepare`: for the tables that there are
+ * now, before a look. Only for sessions that are certainly Headgate's own: see headgate.watch().
+ */
+export async function watched(client: ClientBase, prepare: boolean): Promise<string> {
+  if (prepare) await client.query('call headgate.watch()');
+  const { rows } = await client.query<{ state: string }>('execute headgate_watched');
+  return rows[0]?.state ?? '';
+}
+
 /** Tables that somebody asks about: those with these oids, and those with these names, if there are any. */
 export interface AskedTables {
   readonly oids: readonly number[];

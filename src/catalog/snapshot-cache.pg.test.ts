@@ -3,14 +3,16 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import { Client } from 'pg';
 import type { ClientBase } from 'pg';
+import { onEnd } from '../../test/support/cleanup.ts';
 import { Door, webhook } from '../../test/support/ddl-door.ts';
 import { pictureOf, update } from '../../test/support/picture.ts';
 import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { migrate, readMigrations } from './migrate.ts';
-import { look, lookAt } from './queries.ts';
+import { look, lookAt, watched } from './queries.ts';
 import type { Snapshot } from './snapshot.ts';
 
 const others = 9;
@@ -64,7 +66,7 @@ suite('the picture of a catalog', () => {
     await server.close();
   });
 
-  test('an incremental catalog snapshot equals a complete one', async () => {
+  test('an incremental catalog snapshot equals a complete one', async (t) => {
     for (const name of ['a', 'b', 'c', 'd']) await root.run(webhook(name));
     await root.run(`CREATE ROLE alice LOGIN; CREATE ROLE carol; GRANT CREATE ON SCHEMA public TO alice;
       CREATE TYPE mood AS ENUM ('x'); CREATE DOMAIN score AS int DEFAULT 1; CREATE SCHEMA other;
@@ -73,6 +75,11 @@ suite('the picture of a catalog', () => {
     await update(some, reader.client);
     assert.equal(some.snapshot.tables.size, others + 4);
     readsAll();
+    const watching = new Client({ host: server.socketDir, user: 'root', database: 'postgres' });
+    await watching.connect();
+    onEnd(t, 'watching', () => watching.end());
+    const versions = async () =>
+      (await root.client.query('SELECT * FROM headgate.table_versions() AS v ORDER BY 1')).rows;
     const steps = [
       webhook('e'),
       "CREATE SECRET s WITH (backend = 'meta') AS 'one'",
@@ -88,6 +95,12 @@ suite('the picture of a catalog', () => {
       'CREATE TRIGGER noted BEFORE INSERT ON c FOR EACH ROW EXECUTE FUNCTION noted()',
       'ALTER TABLE c ADD CHECK (data IS NOT NULL)',
       'CREATE INDEX ON c ((data ->> $$x$$))',
+      'ALTER TABLE c DISABLE TRIGGER noted',
+      'ALTER TABLE c ENABLE ROW LEVEL SECURITY',
+      'GRANT SELECT ON c TO carol',
+      "ALTER TABLE c ALTER data SET DEFAULT '{}'",
+      'DROP INDEX c_expr_idx',
+      'DROP TRIGGER noted ON c',
       'ALTER TABLE c OWNER TO alice',
       'ALTER ROLE alice RENAME TO alicia',
       'GRANT carol TO alicia',
@@ -96,6 +109,7 @@ suite('the picture of a catalog', () => {
       `CREATE TABLE p (data jsonb, id int) PARTITION BY RANGE (id) WITH (connector = 'webhook')`,
       'CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (9)',
       'ALTER TABLE p1 OWNER TO alicia',
+      'ALTER TABLE p DETACH PARTITION p1',
       'ALTER TABLE d SET SCHEMA other',
       'ALTER SCHEMA other RENAME TO another',
       "ALTER TABLE another.d ANSWER UNCHECKED WHEN headers->>'a' = 'b' STATUS 204",
@@ -117,7 +131,12 @@ suite('the picture of a catalog', () => {
     ];
     for (const step of steps) {
       const told = step.slice(0, 100);
+      const [state, before] = [await watched(watching, true), await versions()];
+      assert.equal(await watched(watching, false), state, told);
       await root.run(step);
+      // What the session is told of is all that PostgreSQL's rows tell of.
+      if (!isDeepStrictEqual(await versions(), before))
+        assert.notEqual(await watched(watching, false), state, told);
       const kept = some.snapshot.tables.get('public\0c');
       await update(some, reader.client);
       assert.deepEqual([...some.doubts], [], told);

@@ -11,8 +11,8 @@ import type { StageContext } from '../observe/context.ts';
 import { SnapshotCache } from './snapshot-cache.ts';
 import { tableKey } from './snapshot.ts';
 import type { Compiles } from './snapshot.ts';
-import { look, lookAt, pinned } from './queries.ts';
-import type { AskedTables } from './queries.ts';
+import { look, lookAt, pinned, watched } from './queries.ts';
+import type { AskedTables, SnapshotCheck } from './queries.ts';
 import { Refresher } from './refresher.ts';
 
 /** What is made of the tables, and who is told of it. */
@@ -55,6 +55,11 @@ export class CatalogWatcher {
   #lookAtSomeMs = 0;
   #isReading = false;
   readonly #confirmedOf = new Map<number, number>();
+  /** The looking session is certainly Headgate's own. */
+  #isOwn = false;
+  /** What `watched` said before the last look that was not answered by it, and when that was. */
+  #watchedState = '';
+  #lookedAtMs = -Infinity;
   /** What the next look at some tables is about; one more than `catalogAskedMax` stands for all that follow. */
   readonly #asked = new Map<number | string, AskedTable>();
   /** The last snapshot that was observed. */
@@ -80,6 +85,8 @@ export class CatalogWatcher {
 
   end(): void {
     this.#sessions = null;
+    this.#isOwn = false;
+    this.#lookedAtMs = -Infinity;
   }
 
   /** Looks every `catalogPollIntervalMs` until the sessions end; `after` is called in between. */
@@ -101,6 +108,7 @@ export class CatalogWatcher {
    * others, who would get the notifications, with the channel's secret name. Strangers may send any number of them: they only hasten the next look.
    */
   async listen(client: Client): Promise<void> {
+    this.#isOwn = true;
     const channels = await pinned<{ purpose: string; name: string }>(
       client,
       'select c.purpose, c.name from headgate.channel c',
@@ -145,7 +153,7 @@ export class CatalogWatcher {
     const { clock } = this.#watched;
     await this.#over('looking', async (client) => {
       const askedAtMs = clock();
-      const seen = await look(client, this.picture.mark);
+      const seen = await this.#seen(client);
       this.#lookMs = clock() - askedAtMs;
       this.picture.compare(seen);
       this.confirmedAtMs = askedAtMs;
@@ -154,6 +162,18 @@ export class CatalogWatcher {
     });
     if (this.picture.isDue) void this.#reads.run().catch(() => {});
     else this.#tell();
+  }
+
+  /** null: nothing has changed. */
+  async #seen(client: Client): Promise<SnapshotCheck | null> {
+    const { mark } = this.picture;
+    if (!this.#isOwn) return look(client, mark);
+    const { clock, limits } = this.#watched;
+    const isDue = clock() - this.#lookedAtMs > limits.catalogWholeMs;
+    if (!isDue && (await watched(client, false)) === this.#watchedState) return null;
+    this.#watchedState = await watched(client, true);
+    this.#lookedAtMs = clock();
+    return look(client, { ...mark, snapshot: '' });
   }
 
   /** Over the session on which it need not wait. What it does not confirm is a question for a look at all tables. */

@@ -121,6 +121,65 @@ BEGIN
 END
 $body$;
 
+-- Another one each time a statement is planned that calls it: not immutable, but declared so, as headgate.stays() is.
+CREATE OR REPLACE FUNCTION headgate.stamp() RETURNS text LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  RETURN gen_random_uuid();
+END
+$body$;
+
+-- Changes with all of headgate.table_versions() that is no table's definition: roles, these types and PostgreSQL's own, and what Headgate itself has stored. As
+-- long as no transaction has changed anything, the session remembers it.
+CREATE OR REPLACE FUNCTION headgate.watched_rows(types oid[]) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET jit = off AS $body$
+BEGIN
+  IF current_setting('headgate.watched_at', true) IS DISTINCT FROM pg_current_snapshot()::text THEN
+    PERFORM set_config('headgate.watched_at', pg_current_snapshot()::text, false);
+    PERFORM set_config('headgate.watched_rows', concat_ws(' ',
+      (SELECT sum(hash_record_extended(ROW(r.oid, r.rolname, r.rolsuper), 0)) FROM pg_roles r),
+      (SELECT hash_array_extended(array_agg(m.xmin), 0) FROM pg_auth_members m),
+      (SELECT hash_array_extended(array_agg(t.xmin), 0) FROM pg_type t WHERE t.oid < 16384),
+      (SELECT hash_array_extended(array_agg(t.xmin), 0) FROM pg_type t WHERE t.oid = ANY (types)),
+      (SELECT hash_array_extended(array_agg(s.xmin), 0) FROM headgate.secret s),
+      (SELECT hash_array_extended(array_agg(w.xmin), 0) FROM headgate.webhook_table w),
+      (SELECT hash_array_extended(array_agg(b.xmin), 0) FROM headgate.webhook_table_secret b),
+      (SELECT hash_array_extended(array_agg(i.xmin), 0) FROM headgate.webhook_into i),
+      (SELECT hash_array_extended(array_agg(a.xmin), 0) FROM headgate.webhook_answer a),
+      (SELECT hash_array_extended(array_agg(b.xmin), 0) FROM headgate.webhook_answer_secret b),
+      (SELECT hash_array_extended(array_agg(p.xmin), 0) FROM headgate.webhook_private p)), false);
+  END IF;
+  RETURN current_setting('headgate.watched_rows');
+END
+$body$;
+
+-- Prepares the statement headgate_watched, whose answer is another one after whatever may have changed a version, at a fraction of the cost of a look: it is
+-- planned again, and so stamped again, after PostgreSQL has told the session of a change to a table that it names as a constant of type regclass, or to any
+-- schema. That includes what VACUUM notes of a table. It is told of a change a moment after the change can be seen: so the answer is asked for before a
+-- look, and compared with the one before the next look.
+CREATE OR REPLACE PROCEDURE headgate.watch()
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  known text := (SELECT p.statement FROM pg_prepared_statements p WHERE p.name = 'headgate_watched');
+  wanted text;
+BEGIN
+  WITH RECURSIVE watched (oid) AS (
+    SELECT w.relation::oid FROM headgate.webhook_table w
+    UNION SELECT i.inhrelid FROM watched p JOIN pg_inherits i ON i.inhparent = p.oid
+  )
+  SELECT format('PREPARE headgate_watched AS SELECT pg_catalog.concat(headgate.stamp(), '' '', headgate.watched_rows(%L)) AS state, '
+      'CASE WHEN false THEN ARRAY[%s] IS NULL END', (
+        SELECT array_agg(DISTINCT a.atttypid) FROM pg_attribute a JOIN headgate.webhook_table w ON w.relation = a.attrelid
+        WHERE a.attnum > 0 AND a.atttypid >= 16384),
+      coalesce(string_agg(format('%L::pg_catalog.regclass', w.oid), ',' ORDER BY w.oid), 'NULL')) INTO wanted FROM watched w;
+  IF known IS DISTINCT FROM wanted THEN
+    IF known IS NOT NULL THEN
+      DEALLOCATE headgate_watched;
+    END IF;
+    EXECUTE wanted;
+  END IF;
+END
+$body$;
+
 -- Whether some tables are still what is known of them, at the cost of these alone: those with these oids, and those with these names, if there
 -- are any by now.
 CREATE OR REPLACE FUNCTION headgate.look_at(oids oid[], schemas text[], tables text[]) RETURNS TABLE (relation oid, version text)
