@@ -297,7 +297,7 @@ function ownDatabases(
   context: StageContext,
   closer: Closer,
 ): Databases {
-  const sql = ownSqlRooms(engine, rewrite, role);
+  const sql = ownSqlRooms(engine, rewrite, role, logins);
   if (role === null) {
     const events = new PostgresEvents(
       {

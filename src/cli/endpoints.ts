@@ -2,20 +2,21 @@
 import { tableOf } from './print.ts';
 import { jsonLine } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
-import { quoteIdentifier } from '../kit/sql-text.ts';
+import { trustedSql } from '../catalog/owner-code.ts';
+import { relationName, stillNames } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 import { within } from './session.ts';
 import type { CommandSession, Texts } from './session.ts';
 import { calledUrl } from './find-headgate.ts';
 import type { Where } from './find-headgate.ts';
 
-const list = `SELECT current_database()::text AS database, n.nspname::text AS schema, c.relname::text AS "table",
+const list = `SELECT current_database()::text AS database, n.nspname::text AS schema, c.relname::text AS "table", c.oid::text AS oid,
   w.expression IS NOT NULL AS checked,
   (SELECT string_agg(s.name, ', ' ORDER BY b.position) FROM headgate.webhook_table_secret b JOIN headgate.secret s ON s.id = b.secret_id
     WHERE b.relation = w.relation) AS secrets,
   greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid))::text AS rows,
   (SELECT count(*) FROM headgate.rejected_requests q WHERE q.relation = w.relation AND q.received_at > now() - interval '1 day')::text AS refused,
-  (SELECT count(*) = 4 FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND NOT a.attisdropped AND a.attname IN ('done_at', 'attempts', 'run_after', 'last_error'))::text AS leased,
+  (${trustedSql('c.relowner')} AND (SELECT count(*) = 4 FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND NOT a.attisdropped AND a.attname IN ('done_at', 'attempts', 'run_after', 'last_error')))::text AS leased,
   g.problem, g.missing
 FROM headgate.webhook_table w
 JOIN pg_catalog.pg_class c ON c.oid = w.relation
@@ -29,17 +30,21 @@ WHERE headgate.sees_table(w.relation)
 ORDER BY n.nspname, c.relname`;
 
 /** Of a table with the columns of docs/workers.md: rows that nobody has done, and those of them that have had all their attempts. */
-const work = (schema: string, table: string): string => `SELECT count(*)::text AS open,
+const work = (relation: string, oid: string): string => `SELECT count(*)::text AS open,
   (count(*) FILTER (WHERE attempts >= ${limits.leaseAttempts} AND run_after <= now()))::text AS dead
-FROM ${quoteIdentifier(schema)}.${quoteIdentifier(table)} WHERE done_at IS NULL`;
+FROM ${relation} WHERE ${stillNames(relation, oid)} AND done_at IS NULL`;
 
-/** A table that looks like one of them and is none has no such counts, and nor has one that cannot be read. */
+/**
+ * A table that looks like one of them and is none has no such counts, and nor has one that cannot be read, or whose owner could not act as the
+ * session's role: counting its rows runs code of its owner.
+ */
 async function workOf(
   session: CommandSession,
-  { schema, table, leased }: Texts,
+  { oid, schema, table, leased }: Texts,
 ): Promise<Readonly<Record<string, number>>> {
   if (leased !== 'true') return {};
-  const [found] = await session.rows(work(schema ?? '', table ?? '')).catch(() => []);
+  const relation = relationName({ schema: schema ?? '', table: table ?? '' });
+  const [found] = await session.rows(work(relation, oid ?? '')).catch(() => []);
   return found === undefined ? {} : { open: Number(found['open']), dead: Number(found['dead']) };
 }
 

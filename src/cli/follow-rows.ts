@@ -15,11 +15,12 @@ import type { StreamPosition } from '../gateway/stream-position.ts';
 import { byOid, Pager, tableNow } from '../gateway/stream-read.ts';
 import { TableReader } from '../gateway/stream-table.ts';
 import { allBelow, parsePosition } from '../kit/position.ts';
+import { plain } from '../kit/terminal.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import { DatabaseFailure, databaseError } from './session.ts';
 import type { CommandSession, Texts } from './session.ts';
-import { requestOf, storedTables } from './stored-requests.ts';
+import { requestOf, storedTables, unreadTables } from './stored-requests.ts';
 import type { StoredRequest, StoredTable } from './stored-requests.ts';
 
 export interface FollowedRow {
@@ -76,9 +77,12 @@ export class Following {
     }
   }
 
-  /** Begins on a new connection. Returns the tables, and whether the database is not the one of the place. */
-  async begin(session: CommandSession): Promise<{ tables: readonly StoredTable[]; isAnother: boolean }> {
+  /** Begins on a new connection. Returns the tables, those that are left out, and whether the database is not the one of the place. */
+  async begin(
+    session: CommandSession,
+  ): Promise<{ tables: readonly StoredTable[]; unread: readonly string[]; isAnother: boolean }> {
     const tables = await storedTables(session, this.#names);
+    const unread = this.#names.length === 0 ? await unreadTables(session) : [];
     const { oldest: position, next } = await session.transactions(null);
     this.#readers.clear();
     const furthest = [...this.#places.values()].map(furthestXid);
@@ -87,7 +91,7 @@ export class Following {
     if (isAnother) this.#places.clear();
     if (isAnother || this.#since === null) this.#since = position;
     await this.#remember();
-    return { tables, isAnother };
+    return { tables, unread, isAnother };
   }
 
   /** Looks at all tables once. A row is done when the next one is requested. */
@@ -109,6 +113,7 @@ export class Following {
     const borrowed: BorrowedConnection = {
       client: session.client,
       encoders: async (fields) => encodersOf(fields, (type) => builtinTypes.get(type)) ?? [],
+      readsAnyones: this.#names.length > 0,
     };
     const known = this.#readers.get(oid);
     const reader = known ?? (await this.#readerOf(borrowed, oid));
@@ -143,6 +148,14 @@ export class Following {
     const places = [...this.#places.values()].map(printPlace);
     await this.#save(JSON.stringify({ since: String(this.#since), places } satisfies Saved));
   }
+}
+
+/** A line about tables that are left out; empty: there are none. */
+export function unreadText(unread: readonly string[]): string {
+  if (unread.length === 0) return '';
+  const shown = unread.slice(0, 10).map(plain).join(', ');
+  const more = unread.length > 10 ? ` and ${unread.length - 10} more` : '';
+  return `not read unless named, because that runs code of their owners: ${shown}${more}\n`;
 }
 
 /** null: the table was dropped, moved or rewritten, and the next look starts afresh. Throws DatabaseFailure. */

@@ -21,7 +21,7 @@ import type { ForwardOptions } from './forward.ts';
 import { jsonLine, plain } from '../kit/terminal.ts';
 import { interrupted } from './print.ts';
 import type { CommandIo } from '../kit/terminal.ts';
-import { Following } from './follow-rows.ts';
+import { Following, unreadText } from './follow-rows.ts';
 import type { FollowedRow } from './follow-rows.ts';
 import { rest, staying } from './session.ts';
 import type { CommandSession } from './session.ts';
@@ -86,7 +86,7 @@ class Listening {
     if (before !== null && !this.#following.resume(before))
       throw new PlainError(`--state: ${state ?? ''} does not hold a place that listen has written`);
     await staying(this.#where.dsn, 'listen', this.#io, async (session, begin) => {
-      const { tables, isAnother } = await this.#following.begin(session);
+      const { tables, unread, isAnother } = await this.#following.begin(session);
       const isFirst = begin();
       if (isFirst) this.#forwarder.refuseOthers(tables);
       if (isAnother)
@@ -94,7 +94,9 @@ class Listening {
       const what =
         this.#names.length === 0 ? 'all webhook tables' : tables.map(({ from }) => from).join(', ');
       this.#io.note(
-        isFirst ? `listening to ${what}; forwarding to ${this.#options.forwardTo}\n` : 'listening again\n',
+        isFirst
+          ? `listening to ${what}; forwarding to ${this.#options.forwardTo}\n${unreadText(unread)}`
+          : 'listening again\n',
       );
       for (const table of tables) this.#announce(table);
       await this.#follow(session);

@@ -8,6 +8,7 @@ import { nearestNames } from '../kit/similar-names.ts';
 import { jsonObject } from '../kit/json-object.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { plain } from '../kit/terminal.ts';
+import { trustedSql } from '../catalog/owner-code.ts';
 import { bareIdentifier } from '../senders/identifier.ts';
 import { sendersOf } from '../senders/senders.ts';
 import type { CommandSession, Texts } from './session.ts';
@@ -83,12 +84,23 @@ JOIN pg_catalog.pg_class c ON c.oid = w.relation
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE headgate.sees_table(w.relation)`;
 
-/** `names`: as in SQL; empty: all tables that the role owns or may look at. */
+/** Planning a query of a table runs code of its owner, with the rights of the session: an owner who could act as its role gains nothing. */
+const isSafe = trustedSql('c.relowner');
+
+/** The tables that are not read unless they are named. */
+export async function unreadTables(session: CommandSession): Promise<string[]> {
+  const rows = await session.rows(`${ofTables} AND NOT ${isSafe} ORDER BY 3, 4`);
+  return rows.map(({ schema, table }) => `${bareIdentifier(schema ?? '')}.${bareIdentifier(table ?? '')}`);
+}
+
+/**
+ * `names`: as in SQL; empty: all tables that the role owns or may look at, and whose owners could act as that role.
+ */
 export async function storedTables(
   session: CommandSession,
   names: readonly string[],
 ): Promise<StoredTable[]> {
-  if (names.length === 0) return (await session.rows(`${ofTables} ORDER BY 3, 4`)).map(tableOf);
+  if (names.length === 0) return (await session.rows(`${ofTables} AND ${isSafe} ORDER BY 3, 4`)).map(tableOf);
   const found: StoredTable[] = [];
   for (const name of names) {
     const [row] = await session.rows(`${ofTables} AND w.relation = $1::oid`, [await session.relation(name)]);

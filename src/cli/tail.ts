@@ -12,7 +12,7 @@ import type { CommandIo } from '../kit/terminal.ts';
 import { limits } from '../config/limits.ts';
 import { earlierOf, followingText, requestText } from './console-commands.ts';
 import type { Earlier, TailOptions } from './console-commands.ts';
-import { Following } from './follow-rows.ts';
+import { Following, unreadText } from './follow-rows.ts';
 import type { FollowedRow } from './follow-rows.ts';
 import { interrupted } from './print.ts';
 import { rest, staying, utcText, within } from './session.ts';
@@ -27,12 +27,12 @@ export async function tailElsewhere(where: Where, options: TailOptions, io: Comm
   const following = new Following(table === undefined ? [] : [table], async () => {});
   let refusedSince: Ended | null = null;
   await staying(where.dsn, 'tail', io, async (session, begin) => {
-    const { tables, isAnother } = await following.begin(session);
+    const { tables, unread, isAnother } = await following.begin(session);
     if (isAnother) refusedSince = null;
     refusedSince ??= (await session.transactions(null)).ended;
     if (!begin()) io.note('connected again\n');
     else {
-      io.note(followingText(options));
+      io.note(followingText(options) + unreadText(unread));
       if (wanted !== null) {
         const { since } = following;
         const until = { rows: since === null ? refusedSince : allBelow(since), refused: refusedSince };

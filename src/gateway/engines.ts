@@ -10,6 +10,7 @@ import { doorAt } from '../host/ports.ts';
 import { EngineError } from '../engine/engine.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { GatewayRole } from '../engine/gateway-role.ts';
+import type { OwnerLogins } from '../engine/owner-logins.ts';
 import { openPostgresEngine } from '../engine/postgres.ts';
 import type { Products } from '../engine/server-product.ts';
 import { postgresDialect, risingwaveDialect } from './sql-dialect.ts';
@@ -42,12 +43,18 @@ export function doorOptions(
 }
 
 /** All databases of Headgate's own engine; `rewrite` is that of the SQL door. `role` null: as Headgate's own role. */
-export function ownSqlRooms(engine: Engine, rewrite: RewriteSql, role: GatewayRole | null): SqlSurroundings {
+export function ownSqlRooms(
+  engine: Engine,
+  rewrite: RewriteSql,
+  role: GatewayRole | null,
+  logins: OwnerLogins,
+): SqlSurroundings {
   const dialect = postgresDialect(withoutCopy(rewrite));
   return {
     clientConfig: (database) => (role ?? engine).clientConfig(database),
     ready: (database) => role?.ready(database) ?? refuseImpossible(database),
     dialect: () => dialect,
+    logins,
     translate:
       role === null
         ? translate

@@ -19,6 +19,12 @@ import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import type { SqlError } from '../errors/refusals.ts';
 import { SqlFailure } from '../errors/refusals.ts';
+import { quoteIdentifier } from '../kit/sql-text.ts';
+import { connectionOf } from '../commit/commit-connection.ts';
+import { OwnerSessions } from '../commit/owner-sessions.ts';
+import { lendForCode } from '../commit/session-properties.ts';
+import { LoginRefused } from '../engine/owner-logins.ts';
+import type { OwnerLogins } from '../engine/owner-logins.ts';
 import { encodersOf } from './row-text.ts';
 import type { SqlDialect } from './sql-dialect.ts';
 import type { Encoders, Field } from './row-text.ts';
@@ -41,6 +47,8 @@ export interface SqlSurroundings {
   readonly ready: (database: string) => Promise<void>;
   /** The database must be ready. */
   readonly dialect: (database: string) => SqlDialect;
+  /** For sessions of the owners of tables; absent: there are none. */
+  readonly logins?: OwnerLogins;
   /** Translates an error of the engine as if it had read the client's own text; `rewritten` null: it has. */
   readonly translate: (error: DatabaseError, original: Buffer, rewritten: Rewritten | null) => SqlError;
 }
@@ -63,11 +71,30 @@ export class SqlRefused extends Error {
   }
 }
 
+/** A table whose rows are read. */
+export interface TableRead {
+  readonly oid: number;
+  /** `"schema"."table"` */
+  readonly name: string;
+  /** The role that reads it. */
+  readonly reader: string;
+  /** The role (an oid) in whose session its rows are read; null: in the reader's own. */
+  readonly owner: number | null;
+  readonly ownerName: string;
+}
+
+/** A session of the owner of a table. */
+export type OwnersSession = Pick<TableRead, 'reader'> & { readonly owner: number };
+
 /** A session on loan. */
 export interface BorrowedConnection {
   readonly client: ClientBase;
   /** For the columns of a result. */
   readonly encoders: (fields: readonly Field[]) => Promise<Encoders>;
+  /** Absent: the session is the reader's own. */
+  readonly ofOwner?: OwnersSession;
+  /** Whoever has chosen the tables trusts their owners. */
+  readonly readsAnyones?: boolean;
 }
 
 /** What a new session reports about itself. */
@@ -93,12 +120,24 @@ export class SqlSessions {
   readonly #sessions = rememberedOf<ClientBase, { told: Session | null }>(() => ({ told: null }));
   readonly #large = new Semaphore(1);
   readonly #left: OrphanedBackends;
+  readonly #owners: OwnerSessions | null;
+  /** Each table that is followed may be at work, and each reader that catches up. */
+  readonly #ownersTurns = new Semaphore(limits.streamTablesMax + limits.streamCatchUpsMax);
   #closed = false;
 
   constructor(around: SqlSurroundings, memory: ResultMemory) {
     this.#around = around;
     this.#memory = memory;
     this.#left = new OrphanedBackends(around.clientConfig);
+    const { logins } = around;
+    const times = {
+      statementTimeoutMs: limits.gatewaySqlTimeoutMs,
+      connectTimeoutMs: limits.gatewaySqlWaitMs,
+    };
+    this.#owners =
+      logins === undefined
+        ? null
+        : new OwnerSessions({ logins, applicationName: 'headgate gateway', ...times });
   }
 
   /** The caller must call the result's `release`. Throws Refused or SqlRefused. `signal`: the client has left. */
@@ -129,19 +168,45 @@ export class SqlSessions {
     }
   }
 
-  /** Lends a session to a stream, which only reads. Throws Refused or SqlRefused. `signal`: the stream is no longer wanted. */
+  /**
+   * Lends a session to a stream, which only reads: the reader's own or, for rows of a table with an `owner`, one of that role. Throws Refused or
+   * SqlRefused. `signal`: the stream is no longer wanted.
+   */
   async lend<T>(
     name: string,
     signal: AbortSignal,
     work: (borrowed: BorrowedConnection) => Promise<T>,
+    table: TableRead | null = null,
   ): Promise<T> {
     await this.#around.ready(name);
     const database = this.#open(name);
     if (!database.dialect.streams) throw new Refused('relation_not_streamed', notStreamed);
-    const client = await this.#borrow(database);
+    const owner = table?.owner ?? null;
+    if (table === null || owner === null)
+      return this.#lendOne(database, signal, work, await this.#borrow(database));
+    const done = await this.#turn();
+    try {
+      const client = await this.#borrowOf(name, owner, table);
+      const { reader } = table;
+      return await this.#lendOne(database, signal, work, client, { owner, reader });
+    } finally {
+      done();
+    }
+  }
+
+  async #lendOne<T>(
+    database: Database,
+    signal: AbortSignal,
+    work: (borrowed: BorrowedConnection) => Promise<T>,
+    client: PoolClient,
+    ofOwner?: OwnersSession,
+  ): Promise<T> {
     const watch = new Cancellation(client, database.config, signal, cancellation);
     let clean = false;
     try {
+      // What code of the owner has left there is removed before the session is used again.
+      const reset = ofOwner === undefined ? null : connectionOf(client).takeReset();
+      if (reset !== null) await client.query(reset.sql);
       const done = await work({
         client,
         encoders: async (fields) => {
@@ -150,8 +215,9 @@ export class SqlSessions {
           await learnTypes(client, database, [...new Set(unknown)]);
           return encodersOf(fields, (oid) => known(oid) ?? goneType) ?? [];
         },
+        ...(ofOwner && { ofOwner }),
       });
-      clean = await resetSession(client);
+      clean = ofOwner !== undefined || (await resetSession(client));
       return done;
     } catch (error) {
       if (watch.cancelled || isConnectionLost(error)) throw new Refused('engine_unavailable');
@@ -164,13 +230,46 @@ export class SqlSessions {
     }
   }
 
+  async #turn(): Promise<() => void> {
+    const turn = this.#ownersTurns.turn();
+    const done = await within(limits.gatewaySqlWaitMs, turn, null);
+    if (done !== null) return done;
+    void turn.then((late) => late());
+    throw new Refused('overloaded');
+  }
+
+  async #borrowOf(
+    database: string,
+    owner: number,
+    { oid, name, reader, ownerName }: TableRead,
+  ): Promise<PoolClient> {
+    const [from, to] = [quoteIdentifier(reader), quoteIdentifier(ownerName)];
+    const refused = (message: string) =>
+      new Refused(
+        'relation_not_streamed',
+        `planning a query of ${name} runs code of its owner ${to}, and ${message}; or, if that role may act as ${from}, run GRANT ${from} TO ${to}`,
+      );
+    if (this.#owners === null)
+      throw refused(
+        'this gateway has no sessions of that role: read the table through a Headgate that serves the database',
+      );
+    try {
+      const client = await this.#owners.connect(database, owner);
+      lendForCode(client, oid);
+      return client;
+    } catch (error) {
+      throw error instanceof LoginRefused ? refused(error.message) : notConnected(error);
+    }
+  }
+
   /** Releases a database, so that it can be dropped or renamed. */
   async release(name: string): Promise<void> {
     const database = this.#databases.get(name);
     this.#databases.delete(name);
     if (database === undefined) return;
     // Idle sessions end at once. The wait for borrowed ones is short: one of them may be dropping the database.
-    await within(limits.engineFarewellMs, database.pool.end(), undefined);
+    const ended = Promise.all([database.pool.end(), this.#owners?.release(name)]);
+    await within(limits.engineFarewellMs, ended, undefined);
   }
 
   async close(): Promise<void> {

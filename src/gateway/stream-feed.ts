@@ -126,7 +126,7 @@ export class Feed {
       if (!(await this.#wanted(null))) continue;
       try {
         const { sessions, database } = this.options;
-        const whole = await sessions.lend(database, signal, (borrowed) => this.#look(borrowed));
+        const whole = await sessions.lend(database, signal, (borrowed) => this.#look(borrowed), this.table);
         failures = 0;
         if (!whole) continue;
       } catch (error) {

@@ -2,6 +2,9 @@
  * The queries behind the stream of a table's rows. Takes a borrowed session, returns the present state of the table, and pages of its rows
  * by address; refuses with `relation_not_found`, `relation_not_streamed`, `engine_unavailable`, `table_changed` and `result_too_large`.
  * No transaction outlives a page.
+ *
+ * Planning a query runs code of the table's owner: constant parts of expressions of its indexes and of CREATE STATISTICS. So a page is read in a
+ * session of a role to which that gives nothing: the reader's, if the owner could act as that role anyway, or else the owner's.
  */
 import type { ClientBase, Connection, DatabaseError } from 'pg';
 import { cutOff } from '../engine/close-client.ts';
@@ -9,32 +12,35 @@ import { isMisnamed, sqlstateOf } from '../engine/sqlstate.ts';
 import { writtenPlainly } from '../kit/plain-settings.ts';
 import { endedSince, nowColumns, onceOnDisk, transactionsOf } from '../kit/position.ts';
 import type { Ended, NowColumns, TransactionsNow } from '../kit/position.ts';
-import { mayNameRelation, quoteLiteral, relationName } from '../kit/sql-text.ts';
+import { mayNameRelation, quoteIdentifier, quoteLiteral, relationName, stillNames } from '../kit/sql-text.ts';
+import { trustedSql } from '../catalog/owner-code.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import { addRow, inside } from './row-text.ts';
 import type { Encoders, Field } from './row-text.ts';
 import { StatementExecution } from './sql-run.ts';
 import { SqlRefused } from './sql-sessions.ts';
-import type { BorrowedConnection } from './sql-sessions.ts';
+import type { BorrowedConnection, OwnersSession, TableRead } from './sql-sessions.ts';
 import { addressOf, blockOf, parseAddress, printAddress } from './stream-position.ts';
 import type { RowAddress, UnreadRange } from './stream-position.ts';
-import { bind, describePortal, execute, flush, parse, sync } from './wire-messages.ts';
+import { bind, closeStatement, describePortal, execute, flush, parse, sync } from './wire-messages.ts';
 
 /** The state of a table at one moment; the log up to there is on the disk, so that no crash reuses the numbers of its transactions. */
-export interface TableNow extends TransactionsNow {
-  readonly oid: number;
+export interface TableNow extends TransactionsNow, TableRead {
   readonly file: number;
   /** Of the file when no transaction from `next` on had begun. */
   readonly blocks: number;
-  /** `"schema"."table"` */
-  readonly name: string;
 }
 
 interface NowRow extends NowColumns {
   readonly oid: string;
   readonly kind: string;
   readonly readable: string;
+  readonly usable: string;
+  readonly reader: string;
+  readonly owner: string | null;
+  readonly owner_name: string;
+  readonly guarded: string;
   readonly schema: string;
   readonly table: string;
   readonly file: string | null;
@@ -42,13 +48,32 @@ interface NowRow extends NowColumns {
 }
 
 /** The snapshot is taken first, then the size of the file. (A snapshot's xmax does not include numbers that are only assigned.) */
-const nowOf = (oid: string, known: Ended | null): string => `
-  select c.oid::pg_catalog.text as oid, c.relkind::pg_catalog.text as kind,
-    pg_catalog.has_table_privilege(c.oid, 'SELECT')::pg_catalog.text as readable, n.nspname::pg_catalog.text as schema,
+const nowOf = (oid: string, known: Ended | null, { reader, owner }: OwnQuestion): string => `
+  select c.oid::pg_catalog.text as oid, c.relkind::pg_catalog.text as kind, n.nspname::pg_catalog.text as schema,
+    pg_catalog.has_table_privilege(${reader}, c.oid, 'SELECT')::pg_catalog.text as readable,
+    pg_catalog.has_schema_privilege(${reader}, c.relnamespace, 'USAGE')::pg_catalog.text as usable,
+    ${reader}::pg_catalog.text as reader, pg_catalog.pg_get_userbyid(c.relowner)::pg_catalog.text as owner_name,
+    case when ${owner} then c.relowner::pg_catalog.text end as owner, c.relrowsecurity::pg_catalog.text as guarded,
     c.relname::pg_catalog.text as table, pg_catalog.pg_relation_filenode(c.oid)::pg_catalog.text as file,
     (pg_catalog.pg_relation_size(c.oid) / pg_catalog.current_setting('block_size')::pg_catalog.int8)::pg_catalog.text as blocks,
     ${nowColumns(known)}
   from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.oid = ${oid}`;
+
+interface OwnQuestion {
+  /** The reader's name. */
+  readonly reader: string;
+  /** Whether the session has to be one of the owner of `c`. */
+  readonly owner: string;
+}
+
+function questionsOf({ ofOwner, readsAnyones = false }: BorrowedConnection): OwnQuestion {
+  if (ofOwner === undefined)
+    return { reader: 'current_user', owner: readsAnyones ? 'false' : `not ${trustedSql('c.relowner')}` };
+  const { reader, owner } = ofOwner;
+  // If it is another one, the reader's session says whose session is needed.
+  const isHers = `c.relowner operator(pg_catalog.=) ${owner}::pg_catalog.oid`;
+  return { reader: `${quoteLiteral(reader)}::pg_catalog.name`, owner: isHers };
+}
 
 export const byOid = (oid: number): string => `${oid}::pg_catalog.oid`;
 /** Throws Refused. */
@@ -59,11 +84,12 @@ export function byName(name: string): string {
 
 /** `which`: `byOid` or `byName`. `known`: what had ended before. Waits until everything committed is on the disk. */
 export async function tableNow(
-  { client }: BorrowedConnection,
+  borrowed: BorrowedConnection,
   which: string,
   known: Ended | null = null,
 ): Promise<TableNow> {
-  const query = nowOf(which, known);
+  const { client } = borrowed;
+  const query = nowOf(which, known, questionsOf(borrowed));
   const ask = async (): Promise<NowRow> => {
     const { rows } = await client.query<NowRow>(query).catch((error: unknown) => {
       throw isMisnamed(error) ? new Refused('relation_not_found') : error;
@@ -71,11 +97,9 @@ export async function tableNow(
     const [now] = rows;
     if (now === undefined) throw new Refused('relation_not_found');
     if (now.kind !== 'r' || now.file === null) throw new Refused('relation_not_streamed');
-    if (now.readable !== 'true')
-      throw new SqlRefused({
-        sqlstate: '42501',
-        message: `permission denied for table ${relationName(now)}`,
-      });
+    if (now.readable !== 'true') throw denied(`table ${relationName(now)}`);
+    if (now.usable !== 'true') throw denied(`schema ${quoteIdentifier(now.schema)}`);
+    if (now.owner !== null && now.guarded === 'true') throw guardedBy(now);
     return now;
   };
   const now = await onceOnDisk(ask, (sql) => client.query(sql), limits);
@@ -86,8 +110,21 @@ export async function tableNow(
     file: Number(file),
     blocks: Number(blocks),
     name: relationName(now),
+    reader: now.reader,
+    owner: now.owner === null ? null : Number(now.owner),
+    ownerName: now.owner_name,
     ...transactionsOf(now),
   };
+}
+
+const denied = (what: string): SqlRefused =>
+  new SqlRefused({ sqlstate: '42501', message: `permission denied for ${what}` });
+
+function guardedBy(now: NowRow): Refused {
+  return new Refused(
+    'relation_not_streamed',
+    `the row-level security of ${relationName(now)} is code of its owner "${now.owner_name}", in whose session the table is read, and would not apply there to role "${now.reader}"`,
+  );
 }
 
 export interface Page {
@@ -117,7 +154,7 @@ export class Pager {
 
   /** Reads a page from the beginning of the gap. Refuses with `table_changed` if the table or its file has changed. */
   async read(
-    { client, encoders }: BorrowedConnection,
+    { client, encoders, ofOwner, readsAnyones }: BorrowedConnection,
     table: TableNow,
     gap: UnreadRange,
     columns: string,
@@ -126,10 +163,11 @@ export class Pager {
     // Beyond the table's last block there are only new rows, so the last page covers the rest of the gap.
     const to = blockOf(chunkEnd) >= table.blocks ? gap.to : Math.min(gap.to, chunkEnd);
     const sql = pageSql(table, gap, to, columns);
-    const run = new PageRun(client, sql, this.#rows, this.#rowsMax, this.#receivedBytesMax);
-    const { fields, rows, bytes, whole } = await run.ended.catch((error: unknown) => {
-      if (error instanceof Error && (error.message.includes(moved) || namesNone(error)))
-        throw new Refused('table_changed');
+    const same = sameSql(table, readsAnyones === true ? 'true' : whoseSql(ofOwner));
+    const run = new PageRun(client, [same, sql], this.#rows, this.#rowsMax, this.#receivedBytesMax);
+    const { fields, rows, bytes, whole } = await run.ended.catch(async (error: unknown) => {
+      await client.query('rollback').catch(() => undefined);
+      if (error instanceof Error && (isMoved(error) || namesNone(error))) throw new Refused('table_changed');
       if (!run.overflowed) throw error;
       if (this.#rowsMax === 1) throw new Refused('result_too_large');
       // The size of rows is unknown until they have arrived.
@@ -157,25 +195,41 @@ function namesNone(error: Error): boolean {
   return sqlstateOf(error) === '42P01' && 'position' in error && error.position !== undefined;
 }
 
-/** A setting that does not exist. */
-const moved = 'headgate.table_moved';
+/** What stands where a boolean is expected, of which PostgreSQL says in any language that it is none. */
+const moved = 'table_moved';
+
+function isMoved(error: Error): boolean {
+  return sqlstateOf(error) === '22P02' && /"(?:table_moved|elsewhere)"/.test(error.message);
+}
 
 /**
- * The name and the file are checked once, before any row, while a lock keeps both from changing: a new table of that name is another
- * table, and rows in another file have other addresses.
+ * A statement that fails if rows in another file would be read, which have other addresses, or with the rights of the wrong role. By then the page's
+ * own statement has been parsed, which keeps owner, policies and file from changing until its transaction ends; and it has not been planned yet.
  */
+function sameSql({ oid, file }: TableNow, whose: string): string {
+  return `SELECT (CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) ${oid}::pg_catalog.oid
+  AND pg_catalog.pg_relation_filenode(c.oid) OPERATOR(pg_catalog.=) ${file}::pg_catalog.oid AND ${whose}) THEN 'true' ELSE '${moved}' END)::pg_catalog.bool`;
+}
+
+/** Whether the session's role may read `c`, as far as PostgreSQL does not ask that itself. */
+function whoseSql(session: OwnersSession | undefined): string {
+  if (session === undefined) return trustedSql('c.relowner');
+  const reader = `${quoteLiteral(session.reader)}::pg_catalog.name`;
+  return `c.relowner OPERATOR(pg_catalog.=) ${session.owner}::pg_catalog.oid AND NOT c.relrowsecurity
+  AND pg_catalog.has_table_privilege(${reader}, c.oid, 'SELECT') AND pg_catalog.has_schema_privilege(${reader}, c.relnamespace, 'USAGE')`;
+}
+
+/** PostgreSQL refuses to plan it if the name means another table, whose code would run. */
 function pageSql(
-  { name, oid, file }: TableNow,
+  { name, oid }: TableNow,
   { from, since, until }: UnreadRange,
   to: RowAddress,
   columns: string,
 ): string {
-  const upTo = to === Infinity ? '' : ` AND t.ctid < '${printAddress(to)}'::pg_catalog.tid`;
+  const upTo =
+    to === Infinity ? '' : ` AND t.ctid OPERATOR(pg_catalog.<) '${printAddress(to)}'::pg_catalog.tid`;
   return `SELECT t.ctid, ${columns} FROM ONLY ${name} t
-WHERE CASE WHEN ${quoteLiteral(name)}::pg_catalog.regclass::pg_catalog.oid = ${oid}::pg_catalog.oid AND pg_catalog.pg_relation_filenode(${oid}) = ${file}::pg_catalog.oid
-  THEN true ELSE pg_catalog.current_setting('${moved}') = '' END
-AND ${writtenPlainly}
-AND t.ctid >= '${printAddress(from)}'::pg_catalog.tid${upTo}
+WHERE ${stillNames(name, oid)} AND ${writtenPlainly} AND t.ctid OPERATOR(pg_catalog.>=) '${printAddress(from)}'::pg_catalog.tid${upTo}
 AND ${endedSince(since, until)} ORDER BY t.ctid`;
 }
 
@@ -199,7 +253,12 @@ interface PageEnd {
   readonly whole: boolean;
 }
 
-/** One statement, of which only as many rows are requested as fill a page. */
+const pageName = 'headgate_page';
+
+/**
+ * One statement, of which only as many rows are requested as fill a page, in a transaction of its own. Between its parsing and its planning another
+ * one is run, and must not fail.
+ */
 class PageRun extends StatementExecution {
   readonly ended: Promise<PageEnd>;
   overflowed = false;
@@ -207,15 +266,33 @@ class PageRun extends StatementExecution {
   readonly #rows: (readonly (string | null)[])[] = [];
   #fields: readonly Field[] = [];
   #bytes = 0;
+  /** What comes before the description of its rows is of the other statements. */
+  #isDescribed = false;
   #whole = false;
   #synced = false;
   readonly #stopWatching: () => void;
   #resolve: (end: PageEnd) => void = () => {};
   #reject: (error: Error) => void = () => {};
 
-  constructor(client: ClientBase, sql: string, rows: number, rowsMax: number, receivedBytesMax: number) {
-    const first = execute(Math.min(rows, rowsMax));
-    super([parse(Buffer.from(sql)), bind([]), describePortal(), first, flush()]);
+  constructor(
+    client: ClientBase,
+    [before, sql]: readonly [string, string],
+    rows: number,
+    rowsMax: number,
+    receivedBytesMax: number,
+  ) {
+    const whole = (text: string): Buffer[] => [parse(Buffer.from(text)), bind([]), execute()];
+    super([
+      // Each statement sees what was committed before it, whatever the database's default is.
+      ...whole('BEGIN ISOLATION LEVEL READ COMMITTED'),
+      closeStatement(pageName),
+      parse(Buffer.from(sql), pageName),
+      ...whole(before),
+      bind([], pageName),
+      describePortal(),
+      execute(Math.min(rows, rowsMax)),
+      flush(),
+    ]);
     this.#rowsMax = rowsMax;
     const { stream } = (client as unknown as { connection: Connection }).connection;
     let received = 0;
@@ -237,9 +314,11 @@ class PageRun extends StatementExecution {
 
   override handleRowDescription({ fields }: { readonly fields: readonly Field[] }): void {
     this.#fields = fields;
+    this.#isDescribed = true;
   }
 
   override handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
+    if (!this.#isDescribed) return;
     this.#rows.push(fields);
     for (const value of fields) this.#bytes += value?.length ?? 0;
   }
@@ -254,6 +333,7 @@ class PageRun extends StatementExecution {
   }
 
   override handleCommandComplete(_message: { readonly text: string }, connection: Connection): void {
+    if (!this.#isDescribed || this.#synced) return;
     this.#whole = true;
     this.#sync(connection);
   }
@@ -270,10 +350,11 @@ class PageRun extends StatementExecution {
     this.#reject(error);
   }
 
-  /** After an error the engine ignores everything else. */
+  /** After an error the engine ignores everything else, and the transaction is still to be rolled back. */
   #sync(connection: Connection): void {
     if (this.#synced || connection.stream.destroyed) return;
     this.#synced = true;
-    connection.stream.write(sync());
+    const commit = [parse(Buffer.from('COMMIT')), bind([]), execute()];
+    connection.stream.write(Buffer.concat([closeStatement(pageName), ...commit, sync()]));
   }
 }

@@ -8,6 +8,7 @@
  */
 import { performance } from 'node:perf_hooks';
 import { limits } from '../config/limits.ts';
+import { Refused } from '../errors/refusals.ts';
 import type { BorrowedConnection } from './sql-sessions.ts';
 import { allBelow, hasEnded } from '../kit/position.ts';
 import type { Ended } from '../kit/position.ts';
@@ -75,6 +76,8 @@ export class TableReader {
   ): AsyncGenerator<TablePage, void, undefined> {
     const now = await tableNow(borrowed, byOid(this.#place.oid), this.#looks.at(-1)?.ended);
     this.renew(now);
+    // Its rows are read in the session of another role by now.
+    if (now.owner !== (borrowed.ofOwner?.owner ?? null)) throw new Refused('table_changed');
     const { oid, file, ended } = now;
     this.#tail = this.#tailFor(now);
     const goal = whole ? wholly(oid, file, ended) : advanced(this.#place, this.#tail, Infinity, ended);

@@ -93,6 +93,9 @@ export class EventStreams {
         tableNow(borrowed, named),
       );
       request.admit?.(now.oid);
+      // So that the answer says why there can be no session of its owner.
+      if (now.owner !== null)
+        await this.#sessions.lend(request.database, ending.signal, () => Promise.resolve(), now);
       const place = after === null ? wholly(now.oid, now.file, now.ended) : resumed(after, now);
       const followed = this.#feed(request, now);
       followed.readers += 1;
@@ -233,8 +236,11 @@ export class EventStreams {
     const gap = gapTo(place, feed.place);
     if (gap === null) return { place, rows: null };
     const read = () =>
-      this.#sessions.lend(feed.options.database, signal, (borrowed) =>
-        pager.read(borrowed, feed.table, gap, allColumns),
+      this.#sessions.lend(
+        feed.options.database,
+        signal,
+        (borrowed) => pager.read(borrowed, feed.table, gap, allColumns),
+        feed.table,
       );
     try {
       const { rows, at, to } = await this.#catchingUp.run(limits.streamPageMs, read);

@@ -8,8 +8,11 @@ const none = int16(0);
 
 /** `sql`: bytes without the terminating zero. */
 export const query = (sql: Buffer): Buffer => message('Q', sql, Buffer.of(0));
-/** For the unnamed statement. */
-export const parse = (sql: Buffer): Buffer => message('P', zeroEnded(''), sql, Buffer.of(0), none);
+/** `name`: of the statement; empty: the unnamed one. */
+export const parse = (sql: Buffer, name = ''): Buffer =>
+  message('P', zeroEnded(name), sql, Buffer.of(0), none);
+/** No error if there is none. */
+export const closeStatement = (name: string): Buffer => message('C', Buffer.from('S'), zeroEnded(name));
 export const describeStatement = (): Buffer => message('D', Buffer.from('S'), zeroEnded(''));
 export const describePortal = (): Buffer => message('D', Buffer.from('P'), zeroEnded(''));
 /** `rowsMax` 0: all rows. */
@@ -17,9 +20,9 @@ export const execute = (rowsMax = 0): Buffer => message('E', zeroEnded(''), int3
 export const flush = (): Buffer => message('H');
 export const sync = (): Buffer => message('S');
 
-/** All values in text format; null is NULL. */
-export function bind(values: readonly (string | null)[]): Buffer {
-  const parts = [zeroEnded(''), zeroEnded(''), none, int16(values.length)];
+/** To the unnamed portal; all values in text format; null is NULL. */
+export function bind(values: readonly (string | null)[], statement = ''): Buffer {
+  const parts = [zeroEnded(''), zeroEnded(statement), none, int16(values.length)];
   for (const value of values) {
     if (value === null) {
       parts.push(int32(-1));
