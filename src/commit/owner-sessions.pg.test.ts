@@ -2,14 +2,18 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
+import type { Client } from 'pg';
 import { setTimeout as delay } from 'node:timers/promises';
 import { codes as outcomesOf, messages } from '../../test/support/commit-room.ts';
 import { beginning, room, versions } from '../../test/support/owners-room.ts';
-import { codes, nothingGained } from '../../test/support/owners.ts';
+import { clientOf, codes, nothingGained } from '../../test/support/owners.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { isLong } from '../../test/support/sample.ts';
 import { debianBin } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
+
+/** Of the server that a client is connected to. */
+const configOf = ({ host, database = '' }: Client) => ({ host, database });
 
 for (const { version, bin } of versions) {
   // Headgate as a superuser on an older version is for the long run.
@@ -97,6 +101,41 @@ for (const { version, bin } of versions) {
           for (const table of ['eve.t', 'mine.t', 'mal.plain'])
             assert.equal((await root.query(`TABLE ${table}`)).rowCount, 3, table);
           await nothingGained(root, 'renamed');
+        });
+
+        test('whoever has become the login before Headgate made it gets no rights of the owner', async (t) => {
+          const { root, owner, send, tableOf, made } = await room(t, begun, bin, role);
+          await made('id INT', `${codes[0]?.after ?? ''}; CREATE TABLE mal.hers AS SELECT 'hers' AS text`);
+          const target = await tableOf('mal.t');
+          const login = `headgate_as_${target.code.owner}`;
+          await root.query('CREATE ROLE eve LOGIN CREATEROLE; CREATE SCHEMA eve AUTHORIZATION eve');
+          const [eve, other] = await Promise.all(
+            ['eve', 'eve'].map((user) => clientOf(t, { ...configOf(root), user })),
+          );
+          assert.ok(eve !== undefined && other !== undefined);
+          await eve.query(`CREATE ROLE ${login} LOGIN PASSWORD 'known'; GRANT ${login} TO eve`);
+          const logged = await clientOf(t, { ...configOf(root), user: login, password: 'known' });
+          await eve.query(`SET ROLE ${login}`);
+          const one = async () => outcomesOf(await send([rowsOf(target, '{"id":1}')]));
+          const isTaken = role !== 'root' && version !== '15';
+          assert.deepEqual(await one(), [isTaken ? 'aborted table_unusable' : 1]);
+          for (const client of [eve, logged])
+            for (const what of ['TABLE mal.hers', 'DROP TABLE mal.hers', 'SET ROLE mallory; TABLE mal.hers'])
+              await assert.rejects(client.query(what), Error, what);
+          if (isTaken) await root.query(`DROP ROLE ${login}`);
+          assert.deepEqual(await one(), [1]);
+          // A role that owns something is left to a superuser.
+          await root.query(
+            `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = '${login}'`,
+          );
+          await root.query(
+            `ALTER ROLE ${login} SET work_mem = '1MB'; CREATE SCHEMA owned AUTHORIZATION ${login}`,
+          );
+          assert.deepEqual(await one(), ['aborted table_unusable']);
+          await root.query(`DROP OWNED BY ${login}`);
+          assert.deepEqual(await one(), [1]);
+          await owner.query('DROP TABLE mal.hers');
+          await nothingGained(root, 'become');
         });
 
         test('a login that somebody else has made, or got into, is Headgate’s again, or is refused', async (t) => {

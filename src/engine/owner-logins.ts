@@ -42,7 +42,8 @@ export interface LoginPasswords {
 
 interface Found {
   readonly owner: string;
-  readonly made: boolean;
+  /** The oid of the login; null: it has not been made. */
+  readonly made: string | null;
   readonly fit: boolean;
 }
 
@@ -113,7 +114,7 @@ export class OwnerLogins implements Closable {
   async #look(owner: number, login: string): Promise<Found | null> {
     const never = this.#options.passwords === null ? `h.rolvaliduntil = '-infinity'` : 'true';
     const [found] = await this.#ask<Found>(`
-      select o.rolname::text as owner, h.oid is not null as made, coalesce(h.rolcanlogin and h.rolinherit and h.rolconnlimit = -1 and ${never}
+      select o.rolname::text as owner, h.oid::text as made, coalesce(h.rolcanlogin and h.rolinherit and h.rolconnlimit = -1 and ${never}
         and not (h.rolsuper or h.rolcreatedb or h.rolcreaterole or h.rolreplication or h.rolbypassrls)
         and (select count(*) > 0 and bool_and(m.roleid = o.oid and not m.admin_option) from pg_auth_members m where m.member = h.oid)
         and not exists (select from pg_auth_members m join pg_roles r on r.oid = m.member where m.roleid = h.oid and r.rolname <> current_user)
@@ -122,20 +123,29 @@ export class OwnerLogins implements Closable {
     return found ?? null;
   }
 
-  /** What somebody else has made of the name is taken back. Whether the role is new, and nobody can have changed it. */
+  /**
+   * What somebody else has made of the name is dropped: a session that has become such a role, or has logged in as it, stays it, and would have the owner's
+   * rights. Whether the login is there.
+   */
   async #make(owner: number, login: string, { owner: name, made }: Found): Promise<boolean> {
     const { passwords } = this.#options;
     const verifier = passwords?.verifier(login) ?? null;
-    const comment = `whom Headgate logs in as to store rows for the role with oid ${owner}`;
+    const password = verifier === null ? `valid until '-infinity'` : `password ${quoteLiteral(verifier)}`;
+    const drop = `do $$ begin if to_regrole('${login}')::oid = ${made ?? 0} then drop role ${login}; end if; end $$`;
     try {
-      await this.#ask(`${ownRoleSql(login, owner, verifier, comment)}; grant ${quote(name)} to ${login}`);
-      return !made;
+      await this.#ask(
+        `${drop}; create role ${login} login ${plainRole} ${password}; grant ${quote(name)} to ${login};
+        comment on role ${login} is 'whom Headgate logs in as to store rows for the role with oid ${owner}'`,
+      );
+      return true;
     } catch (error) {
       // Another Headgate makes it, too, or changes it at this moment; or its owner's code keeps it locked.
       if (/^(42710|23505|XX000|55P03)$/.test(sqlstateOf(error) ?? '')) return false;
       if (!/^(42501|0LP01|2BP01|42704)$/.test(sqlstateOf(error) ?? '')) throw error;
+      const first = made === null ? '' : `DROP OWNED BY ${login}; DROP ROLE ${login}; `;
       throw new LoginRefused(
         `Headgate cannot make a login for role "${name}" (${(error as Error).message}): let a superuser run ` +
+          first +
           loginStatements(login, name, verifier),
       );
     }
@@ -165,21 +175,20 @@ function escaped(value: string): string {
   return value.replaceAll(/[\s\\]/g, '\\$&');
 }
 
+const plainRole = 'nosuperuser nocreatedb nocreaterole noreplication nobypassrls inherit';
+
 /**
- * Makes a role that Headgate logs in as, if it does not exist, and takes it from whoever has made it or got into it. `owner`: the oid of the only role
- * that it may be a member of. `verifier`: of its password, as PostgreSQL stores it; null: none is ever valid.
+ * The role that stores rows of tables without code on Headgate's own engine, taken from whoever has made it or got into it: before the engine was
+ * started, so no session has become it. For a connection to each database that is served.
  */
-function ownRoleSql(name: string, owner: number, verifier: string | null, comment: string): string {
-  const password = verifier === null ? `valid until '-infinity'` : `password ${quoteLiteral(verifier)}`;
-  const isKept = verifier === null ? `r.rolvaliduntil is not distinct from '-infinity'` : 'false';
-  return `do $role$
+export const makeWriterSql = `do $role$
 declare
   it record;
 begin
-  if to_regrole('${name}') is null then
+  if to_regrole('${writerName}') is null then
     begin
-      create role ${name} login nosuperuser nocreatedb nocreaterole noreplication nobypassrls inherit ${password};
-      comment on role ${name} is ${quoteLiteral(comment)};
+      create role ${writerName} login ${plainRole} valid until '-infinity';
+      comment on role ${writerName} is 'whom Headgate logs in as to store rows in tables that run no code';
     exception when duplicate_object or unique_violation then
       -- It is being made for another database, or by another Headgate.
       null;
@@ -188,30 +197,18 @@ begin
   for it in
     select r.rolname as role, m.rolname as member, g.rolname as grantor from pg_auth_members a
     join pg_roles r on r.oid = a.roleid join pg_roles m on m.oid = a.member join pg_roles g on g.oid = a.grantor
-    where a.member = '${name}'::regrole and (a.roleid <> ${owner} or a.admin_option) or a.roleid = '${name}'::regrole and m.rolname <> current_user
+    where a.member = '${writerName}'::regrole or a.roleid = '${writerName}'::regrole and m.rolname <> current_user
   loop
     execute format('revoke %I from %I granted by %I cascade', it.role, it.member, it.grantor);
   end loop;
-  -- Only a superuser may take these away.
-  if exists (select from pg_roles r where r.rolname = '${name}' and (r.rolsuper or r.rolcreatedb or r.rolcreaterole or r.rolreplication or r.rolbypassrls)) then
-    alter role ${name} nosuperuser nocreatedb nocreaterole noreplication nobypassrls;
-  end if;
-  if exists (select from pg_roles r where r.rolname = '${name}' and not (r.rolcanlogin and r.rolinherit and r.rolconnlimit = -1 and ${isKept})) then
-    alter role ${name} login inherit connection limit -1 ${password};
+  if exists (select from pg_roles r where r.rolname = '${writerName}' and (r.rolsuper or r.rolcreatedb or r.rolcreaterole or r.rolreplication
+    or r.rolbypassrls or not r.rolcanlogin or not r.rolinherit or r.rolconnlimit <> -1 or r.rolvaliduntil is distinct from '-infinity')) then
+    alter role ${writerName} login ${plainRole} connection limit -1 valid until '-infinity';
   end if;
   for it in
     select case when d.oid is null then '' else format('in database %I', d.datname) end as place from pg_db_role_setting s left join pg_database d on d.oid = s.setdatabase
-    where s.setrole = '${name}'::regrole
+    where s.setrole = '${writerName}'::regrole
   loop
-    execute format('alter role ${name} %s reset all', it.place);
+    execute format('alter role ${writerName} %s reset all', it.place);
   end loop;
 end $role$`;
-}
-
-/** The role that stores rows of tables without code on Headgate's own engine. For a connection to each database that is served. */
-export const makeWriterSql = ownRoleSql(
-  writerName,
-  0,
-  null,
-  'whom Headgate logs in as to store rows in tables that run no code',
-);
