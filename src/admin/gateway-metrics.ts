@@ -1,6 +1,7 @@
 /** Counts the answers of the events gateway as plain numbers, which are formatted for Prometheus when they are read. */
-import { Counter } from 'prom-client';
+import { Counter, Gauge } from 'prom-client';
 import type { Registry } from 'prom-client';
+import type { Readers } from '../observe/context.ts';
 import type { Observation } from '../observe/observations.ts';
 import { answerBuckets, PlainHistogram } from './plain-histogram.ts';
 
@@ -12,8 +13,8 @@ interface Route {
   readonly answers: Map<string, Map<number, number>>;
 }
 
-/** Returns a function that counts an answer. */
-export function registerGateway(registry: Registry): (answered: Answered) => void {
+/** Returns what counts answers and streams. */
+export function registerGateway(registry: Registry): Readers {
   const routes = new Map<string, Route>();
   const seconds = new PlainHistogram({
     name: 'headgate_gateway_request_seconds',
@@ -45,8 +46,14 @@ export function registerGateway(registry: Registry): (answered: Answered) => voi
     },
   });
   for (const metric of [requests, rows, seconds]) registry.registerMetric(metric);
-  return (answered) => {
+  const streams = new Gauge({
+    name: 'headgate_gateway_streams',
+    help: 'Streams of rows that the events gateway has open',
+    registers: [registry],
+  });
+  const count = (answered: Answered): void => {
     const { route, status, code } = answered;
+    if (route === 'stream' && code === 'ok') streams.dec();
     let of = routes.get(route);
     if (of === undefined) routes.set(route, (of = { rows: 0, answers: new Map() }));
     let counts = of.answers.get(code);
@@ -55,4 +62,5 @@ export function registerGateway(registry: Registry): (answered: Answered) => voi
     counts.set(status, (counts.get(status) ?? 0) + 1);
     seconds.add(answered.seconds, route);
   };
+  return { 'stream.opened': () => streams.inc(), 'gateway.answered': count };
 }

@@ -49,7 +49,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
       registerGroups(registry),
       registerAnswers(registry, counts),
       registerEvents(registry),
-      { 'gateway.answered': registerGateway(registry) },
+      registerGateway(registry),
       ...registerWatch(registry, ready, listeners, spool),
     ),
     contentType: registry.contentType,

@@ -31,7 +31,6 @@ export function registerWatch(
   if (listeners !== null) registerListeners(registry, listeners);
   return [
     webSockets(registry),
-    streams(registry),
     catalog(registry),
     rejected(registry),
     handshakes(registry),
@@ -134,20 +133,6 @@ function webSockets(registry: Registry): Readers {
       closed.inc({ code });
       // A WebSocket whose first message was refused was never counted.
       if (opened) open.dec();
-    },
-  };
-}
-
-function streams(registry: Registry): Readers {
-  const open = new Gauge({
-    name: 'headgate_gateway_streams',
-    help: 'Streams of rows that the events gateway has open',
-    registers: [registry],
-  });
-  return {
-    'stream.opened': () => open.inc(),
-    'gateway.answered': ({ route, code }) => {
-      if (route === 'stream' && code === 'ok') open.dec();
     },
   };
 }

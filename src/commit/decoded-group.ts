@@ -49,7 +49,7 @@ export class DecodedGroup implements TriedGroup {
   readonly #table: TableStatements;
   readonly #transactions: DecodedTransactions;
   readonly #options: Pick<StageContext, 'observe' | 'limits'>;
-  readonly #probes: ValueSearch;
+  #search: ValueSearch | null = null;
   /** Documents go whole into one column: no questions can be asked about their values. */
   readonly #whole: boolean;
 
@@ -62,7 +62,6 @@ export class DecodedGroup implements TriedGroup {
     this.#table = table;
     this.#transactions = new DecodedTransactions(session, table);
     this.#options = options;
-    this.#probes = new ValueSearch(this.#send, table, session.facts, options.limits.groupProbesMax);
     this.#whole = table.target.shape.writeMode === 'copy';
   }
 
@@ -74,6 +73,12 @@ export class DecodedGroup implements TriedGroup {
     if (this.#repeated > 0) observe({ kind: 'deliveries.repeated', table, deliveries: this.#repeated });
     if (this.#differing > 0) observe({ kind: 'deliveries.differ', table, deliveries: this.#differing });
     if (this.#stale > 0) observe({ kind: 'rows.stale', table, rows: this.#stale });
+  }
+
+  /** Made when the engine has refused a value. */
+  get #probes(): ValueSearch {
+    const { groupProbesMax } = this.#options.limits;
+    return (this.#search ??= new ValueSearch(this.#send, this.#table, this.#session.facts, groupProbesMax));
   }
 
   readonly #send: CommitSession['send'] = (messages, expected) => this.#session.send(messages, expected);

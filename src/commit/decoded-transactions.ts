@@ -54,7 +54,9 @@ export class DecodedTransactions {
       if (reply.kind === 'done') {
         this.#session.prepared.succeeded();
         trials?.passed();
-        return committed(reply, steps, first.count, members);
+        return reply.stale === undefined
+          ? { kind: 'committed' }
+          : committed(reply, steps, first.count, members);
       }
       if (reply.kind === 'failed') {
         if (isForgotten(reply) && tries === 1) {

@@ -35,7 +35,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const sessions = new SqlSessions(databases.sql, memory);
   // Separate from the sessions of SQL, which clients may hold for as long as a statement runs.
   const streams = new EventStreams(new SqlSessions(databases.sql, memory), memory.all);
-  const http = new GatewayHttp({ ...options, limits, sessions, streams, load: () => server.owed });
+  const http = new GatewayHttp({ ...options, limits, sessions, streams });
   const server = new HttpServer(
     {
       fastPrefixes: options.fastPath === false ? null : [eventsPath],
@@ -63,7 +63,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   return {
     address,
     get load() {
-      return { ...server.load, requests: server.owed };
+      return { ...server.load, requests: server.context.owed };
     },
     release: async (database) => {
       await Promise.all([sessions.release(database), streams.release(database)]);

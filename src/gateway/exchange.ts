@@ -16,7 +16,6 @@ import type { Refusal } from '../errors/refusals.ts';
 import { answerTo, bugAnswer, json, refusalAnswer } from './answers.ts';
 import type { GatewayAnswer } from './answers.ts';
 import type { GuardedRequest } from './guard.ts';
-import { requestIdOf } from './request-id.ts';
 import { eventsPath, sqlPath } from './routes.ts';
 import { SlowReader } from './slow-reader.ts';
 import type { Scope } from './tokens.ts';
@@ -251,4 +250,13 @@ function* asBuffers(pieces: Iterable<string | Buffer>, goesOn: () => void = () =
     goesOn();
     yield typeof piece === 'string' ? Buffer.from(piece, 'utf8') : piece;
   }
+}
+
+/** What an id that the sender chose may consist of. */
+const accepted = /^[\w.:+=@/-]+$/;
+
+/** The id by which a request is found in the log: the one that its sender chose, or a new one. */
+function requestIdOf(given: string | undefined): string {
+  if (given !== undefined && given.length <= limits.requestIdCharsMax && accepted.test(given)) return given;
+  return randomUUID();
 }

@@ -76,8 +76,6 @@ interface Opened {
   readonly limits: Limits;
   readonly sessions: SqlSessions;
   readonly streams: EventStreams;
-  /** How many requests are in flight. */
-  readonly load: () => number;
 }
 
 export class GatewayHttp implements HttpHandler<GatewayExchange> {
@@ -198,8 +196,8 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
     // A preflight carries no credentials.
     const token = isHealth || isPreflight || isAsked ? null : this.#guard.token(authorization);
     if (token !== null) throw new Refused(token);
-    const { load, limits } = this.#options;
-    if (load() > limits.gatewayRequestsMax) throw new Refused('overloaded');
+    const { limits } = this.#options;
+    if (exchange.context.owed > limits.gatewayRequestsMax) throw new Refused('overloaded');
     if (!isAsked) return null;
     const reads = kind === 'stream';
     // A preflight may be for either method.

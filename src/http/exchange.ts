@@ -38,6 +38,8 @@ export interface ServerContext {
   readonly now: () => number;
   /** null: everybody may connect, and no proxy is trusted. */
   readonly gate: Admission | null;
+  /** Requests whose answers are not written yet. */
+  owed: number;
   /** Requests are served; the last answer owed on a connection closes it. */
   closingListener: boolean;
   /** Requests are refused. */

@@ -91,7 +91,6 @@ export class HttpServer<E extends Exchange> {
   /** The listening sockets are closed. */
   #stopped = false;
   #closing: Promise<void> | null = null;
-  #owed = 0;
   /** Requests received, answered or not. */
   #begun = 0;
 
@@ -109,6 +108,7 @@ export class HttpServer<E extends Exchange> {
       bodyTurn: (bytes) => (bytes < limits.spacedBodyBytes ? null : longWork.turn(bytes)),
       now,
       gate,
+      owed: 0,
       closingListener: false,
       draining: false,
     };
@@ -116,11 +116,6 @@ export class HttpServer<E extends Exchange> {
 
   get load(): { readonly connections: number; readonly bytesInFlight: number } {
     return { connections: this.#connections.size, bytesInFlight: this.context.inFlight.held };
-  }
-
-  /** Requests whose answers are not written yet. */
-  get owed(): number {
-    return this.#owed;
   }
 
   /** Port 0 picks a free one. */
@@ -304,7 +299,7 @@ export class HttpServer<E extends Exchange> {
       awaitsContinue,
     });
     connection.begin(exchange);
-    this.#owed += 1;
+    this.context.owed += 1;
     this.#begun += 1;
     response.once('close', () => this.#ended(connection, exchange));
     return exchange;
@@ -312,7 +307,7 @@ export class HttpServer<E extends Exchange> {
 
   #ended(connection: Connection, exchange: LiveRequest): void {
     if (!connection.end(exchange)) return;
-    this.#owed -= 1;
+    this.context.owed -= 1;
     exchange.ended();
     // The head of the last answer was written before it was known to be the last.
     if (this.context.draining && connection.owed === 0) connection.endWithMessage(null);

@@ -41,8 +41,10 @@ export class SpoolingPipeline implements Pipeline {
   readonly #settings: SpoolChoices;
   readonly #observe: Observe;
   readonly #pause: (ms: number) => Promise<void>;
-  /** A table has one gate, which outlives each Target of the table. */
-  readonly #gates = rememberedOf<Target, { known: TableGate | null }>(() => ({ known: null }));
+  /** A table has one gate, which outlives each Target of the table; null: the table does not spool. */
+  readonly #gates = rememberedOf<Target, { known: TableGate | null } | null>((target) =>
+    isSpooling(target, this.#settings) ? { known: null } : null,
+  );
 
   /** `pause`: resolves after so many ms. */
   constructor(to: WebhookDestinations, settings: SpoolChoices, observe: Observe, pause = unreferenced) {
@@ -219,8 +221,8 @@ export class SpoolingPipeline implements Pipeline {
    */
   #gateOf(target: Target): TableGate | 'not yet' | null {
     const of = this.#gates(target);
+    if (of === null) return null;
     if (of.known !== null) return of.known;
-    if (!isSpooling(target, this.#settings)) return null;
     const gate = this.#spoolOf(target.database)?.gateOf(target.oid);
     if (gate === undefined) return 'not yet';
     of.known = gate;

@@ -33,9 +33,10 @@ import {
   takeRetries,
   trimHandshakes,
   trimRejected,
+  addTraffic,
 } from './statements.ts';
 import type { WrittenRow, TakenRow } from './statements.ts';
-import { TrafficCounts, addTraffic } from './traffic.ts';
+import { TrafficCounts } from './traffic.ts';
 import { Waiting } from './write-queue.ts';
 import { RefusalReasons } from './refusal-reason.ts';
 

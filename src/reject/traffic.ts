@@ -7,11 +7,10 @@ import type { Limits } from '../config/limits.ts';
 import { tookBoundsMs } from '../observe/durations.ts';
 import type { Observation } from '../observe/observations.ts';
 import { refusals } from '../errors/refusals.ts';
-import { standing } from './statements.ts';
 
 export type CountedAnswer = Extract<Observation, { kind: 'request.answered' | 'batch.answered' }>;
 
-const outcomes = ['stored', 'unauthorized', 'refused', 'unavailable'] as const;
+export const outcomes = ['stored', 'unauthorized', 'refused', 'unavailable'] as const;
 
 interface Count {
   readonly relation: number;
@@ -108,49 +107,3 @@ function valuesOf(counts: readonly Count[]): readonly unknown[] {
     counts.map(({ spooled }) => spooled),
   ];
 }
-
-const summed = [...outcomes, 'spooled'] as const;
-const took = [...tookBoundsMs, 0].map((_, i) => `pg_catalog.sum(t.took[${i + 1}])`);
-
-/** For rows of `m`: added to what is there, if that is of the same time. */
-const added = (period: 'minute' | 'hour', names: readonly string[]): string => `
-  ${period} = excluded.${period},
-  ${names.map((it) => `${it} = excluded.${it} + case when m.${period} = excluded.${period} then m.${it} else 0 end`).join(',\n  ')},
-  took = case when m.${period} = excluded.${period} then headgate.added(m.took, excluded.took) else excluded.took end`;
-
-/**
- * $1 tables, $2 minutes, $3 to $6 requests by outcome, $7 rows, $8 durations, $9 the last request, $10 stale rows, $11 requests that were kept
- * on disk. A table has a row for each minute of a day, which the next day overwrites, and one for each hour of 31 days: nothing is ever
- * deleted, and `last_at` is when the last request came. Processes add to each other's counts. A crash may lose what was written in its last
- * second.
- */
-export const addTraffic = `
-with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true)),
-standing as materialized (${standing('$1')}),
-told as materialized (
-  select w.relation, r.minute, r.stored, r.unauthorized, r.refused, r.unavailable, r.rows, r.took::int[] as took,
-    pg_catalog.to_timestamp(r.last) as last_at, r.stale, r.spooled
-  from unhurried, unnest($1::oid[], $2::int[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[],
-      $9::float8[], $10::bigint[], $11::bigint[])
-    as r (relation, minute, stored, unauthorized, refused, unavailable, rows, took, last, stale, spooled)
-  join standing w on w.relation = r.relation
-),
-hours as (
-  insert into headgate.traffic_hour as m (relation, slot, hour, ${summed.join(', ')}, took)
-  select t.relation, (t.minute / 60) % 744, pg_catalog.to_timestamp((t.minute / 60) * 3600.0),
-    ${summed.map((it) => `pg_catalog.sum(t.${it})`).join(', ')}, array[${took.join(', ')}]::int[]
-  from told t
-  group by t.relation, t.minute / 60
-  order by t.relation, (t.minute / 60) % 744
-  on conflict (relation, slot) do update set${added('hour', summed)}
-  where m.hour <= excluded.hour
-)
-insert into headgate.traffic_minute as m
-  (relation, slot, minute, ${summed.join(', ')}, rows, took, last_at, stale)
-select t.relation, t.minute % 1440, pg_catalog.to_timestamp(t.minute * 60.0), ${summed.map((it) => `t.${it}`).join(', ')}, t.rows,
-  t.took, t.last_at, t.stale
-from told t
-order by t.relation, t.minute % 1440
-on conflict (relation, slot) do update set${added('minute', [...summed, 'rows', 'stale'])},
-  last_at = greatest(m.last_at, excluded.last_at)
-where m.minute <= excluded.minute`;

@@ -1,51 +1,13 @@
 /** The checks: what makes a request trusted. */
-import { createHmac, createSecretKey } from 'node:crypto';
 import { equalTo, secureCompare, secureCompareAny } from './constant-time.ts';
-import { EvaluationError } from './errors.ts';
 import { hashName } from './functions-digests.ts';
-import { keyedHmac } from './hmac.ts';
+import { encodedHmac, hmac, preparedHmac } from './hmac.ts';
 import { tokenKeys, verifyToken } from './jwt.ts';
 import { ecdsaKey, ed25519Key, rsaKey, verifyEcdsa, verifyEd25519, verifyRsa, verifyRsaPss } from './keys.ts';
 import { type Implementation, type FunctionRow, functionsOf } from './function-table.ts';
 import { type Value } from './types.ts';
 
 const fn = functionsOf('checks');
-
-function keyed(key: string | Buffer): Buffer {
-  if (key.length === 0) throw new EvaluationError('22023', 'hmac: the key is empty');
-  return typeof key === 'string' ? Buffer.from(key, 'utf8') : key;
-}
-
-function hmac(key: string | Buffer, data: Buffer, algorithm: string): Buffer {
-  return createHmac(hashName(algorithm), keyed(key)).update(data).digest();
-}
-
-function preparedHmac([key, , algorithm]: readonly (Value | undefined)[]): Implementation | null {
-  const hash = typeof algorithm === 'string' ? hashName(algorithm) : null;
-  if (typeof key !== 'string' && !Buffer.isBuffer(key)) return null;
-  if (hash === null) {
-    const object = createSecretKey(keyed(key));
-    return (_, data, name) =>
-      createHmac(hashName(name as string), object)
-        .update(data as Buffer)
-        .digest();
-  }
-  const made = keyedHmac(keyed(key), hash);
-  return (_, data) => made.digest(data as Buffer);
-}
-
-/** node:crypto writes hex and base64 itself, which saves a buffer; base64 of 57 bytes or more has line breaks. */
-function encodedHmac(
-  [key, , algorithm]: readonly (Value | undefined)[],
-  format: string,
-): Implementation | null {
-  if ((typeof key !== 'string' && !Buffer.isBuffer(key)) || typeof algorithm !== 'string') return null;
-  if (format !== 'hex' && format !== 'base64') return null;
-  const hash = hashName(algorithm);
-  if (hash === 'sha512' && format === 'base64') return null;
-  const made = keyedHmac(keyed(key), hash);
-  return (_, data) => made.encoded(data as Buffer, format);
-}
 
 /** A side that is the same for every request is prepared once. */
 function preparedCompare([left, right]: readonly (Value | undefined)[]): Implementation | null {

@@ -4,6 +4,10 @@
  * is a stream with a native part that has to be garbage-collected; a long message would have to be copied, so it uses a Hmac.
  */
 import { createHash, createHmac, createSecretKey, hash } from 'node:crypto';
+import { EvaluationError } from './errors.ts';
+import { hashName } from './functions-digests.ts';
+import type { Implementation } from './function-table.ts';
+import type { Value } from './types.ts';
 
 /** For longer messages copying is not worthwhile. */
 const shortBytesMax = 4 * 1024;
@@ -44,4 +48,42 @@ export function keyedHmac(key: Buffer, algorithm: string): KeyedHmac {
     encoded: (data, encoding) =>
       data.length > shortBytesMax ? long(data).digest(encoding) : short(data, encoding),
   };
+}
+
+function keyed(key: string | Buffer): Buffer {
+  if (key.length === 0) throw new EvaluationError('22023', 'hmac: the key is empty');
+  return typeof key === 'string' ? Buffer.from(key, 'utf8') : key;
+}
+
+/** Implements hmac() for arguments of which none is known before. */
+export function hmac(key: string | Buffer, data: Buffer, algorithm: string): Buffer {
+  return createHmac(hashName(algorithm), keyed(key)).update(data).digest();
+}
+
+/** The same with a key that is. */
+export function preparedHmac([key, , algorithm]: readonly (Value | undefined)[]): Implementation | null {
+  const hash = typeof algorithm === 'string' ? hashName(algorithm) : null;
+  if (typeof key !== 'string' && !Buffer.isBuffer(key)) return null;
+  if (hash === null) {
+    const object = createSecretKey(keyed(key));
+    return (_, data, name) =>
+      createHmac(hashName(name as string), object)
+        .update(data as Buffer)
+        .digest();
+  }
+  const made = keyedHmac(keyed(key), hash);
+  return (_, data) => made.digest(data as Buffer);
+}
+
+/** node:crypto writes hex and base64 itself, which saves a buffer; base64 of 57 bytes or more has line breaks. */
+export function encodedHmac(
+  [key, , algorithm]: readonly (Value | undefined)[],
+  format: string,
+): Implementation | null {
+  if ((typeof key !== 'string' && !Buffer.isBuffer(key)) || typeof algorithm !== 'string') return null;
+  if (format !== 'hex' && format !== 'base64') return null;
+  const hash = hashName(algorithm);
+  if (hash === 'sha512' && format === 'base64') return null;
+  const made = keyedHmac(keyed(key), hash);
+  return (_, data) => made.encoded(data as Buffer, format);
 }
