@@ -150,6 +150,11 @@ export class Catalog {
     return this.#parts.compiler.keySets;
   }
 
+  /** The table, if a request may be answered from memory; undefined: `find` has to ask the engine, or refuses. */
+  answering(name: TableName): Target | undefined {
+    return this.#databases.get(name.database)?.answering(name);
+  }
+
   /** Returns without waiting if the table is known. Throws Refused. */
   find(name: TableName): Target | Promise<Target> {
     const database = this.#databases.get(name.database);

@@ -126,7 +126,7 @@ export class DatabaseCatalog {
 
   /** Does not wait on the hot path. Throws Refused. */
   find(name: TableName): Target | Promise<Target> {
-    return this.#answering(name) ?? this.#inTime((deadlineMs) => this.#search(name, deadlineMs));
+    return this.answering(name) ?? this.#inTime((deadlineMs) => this.#search(name, deadlineMs));
   }
 
   /**
@@ -134,7 +134,7 @@ export class DatabaseCatalog {
    * many callers are one, about their tables alone. Throws Refused.
    */
   isStill(target: Target, sinceMs: number): boolean | Promise<boolean> {
-    const isStill = () => this.#answering(target) === target;
+    const isStill = () => this.answering(target) === target;
     if (this.isCurrent && this.#watcher.confirmedAtMs >= sinceMs) return isStill();
     return this.#inTime(async (deadlineMs) => {
       while (!(await this.#ask(deadlineMs, target.oid)));
@@ -209,7 +209,7 @@ export class DatabaseCatalog {
   }
 
   /** The table, unless it is in doubt, or nothing has confirmed it. */
-  #answering(name: TableName): Target | undefined {
+  answering(name: TableName): Target | undefined {
     const target = this.snapshot.tables.get(keyOfName(name));
     if (target === undefined || this.#watcher.picture.doubts.has(target.oid)) return undefined;
     return this.isCurrent || this.#isConfirmed(target, 'catalogPollIntervalMs') ? target : undefined;
@@ -233,7 +233,7 @@ export class DatabaseCatalog {
     const { clock } = this.#parts;
     let isAsked = false;
     for (let attempt = 1; clock() < deadlineMs; attempt++) {
-      const target = this.#answering(name);
+      const target = this.answering(name);
       if (target !== undefined) return target;
       const known = this.snapshot.tables.get(keyOfName(name));
       const isDoubtful = known !== undefined && this.#watcher.picture.doubts.has(known.oid);

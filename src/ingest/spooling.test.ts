@@ -15,6 +15,7 @@ const arrival = { ...plainHead, rawHeaders: [], body: () => Promise.resolve(body
 const late: Outcome = { kind: 'aborted', refusal: refusal('deadline') };
 
 const catalog = {
+  answering: () => target,
   find: () => target,
   isStill: () => true,
   isWatchingTable: () => true,

@@ -26,7 +26,7 @@ import type { RefusalCode } from '../errors/refusals.ts';
 import type { Destinations, DiskSpool, Pipeline } from './pipeline.ts';
 
 interface WebhookDestinations extends Destinations {
-  readonly catalog: Pick<Catalog, 'find' | 'isStill' | 'isWatchingTable' | 'known' | 'doubtMs'>;
+  readonly catalog: Pick<Catalog, 'answering' | 'find' | 'isStill' | 'isWatchingTable' | 'known' | 'doubtMs'>;
 }
 
 type SpoolChoices = Pick<Settings, 'spool' | 'spoolTrustSeconds' | 'spoolHours'>;
@@ -55,6 +55,10 @@ export class SpoolingPipeline implements Pipeline {
   }
 
   find(name: TableName): Target | Promise<Target> {
+    return this.#to.catalog.answering(name) ?? this.#findLate(name);
+  }
+
+  #findLate(name: TableName): Target | Promise<Target> {
     if (!this.#to.catalog.isWatchingTable(name)) return this.#findAway(name);
     const found = this.#to.catalog.find(name);
     return found instanceof Promise ? found.catch((error: unknown) => this.#findInDoubt(name, error)) : found;

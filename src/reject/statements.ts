@@ -12,7 +12,7 @@ import { tookBoundsMs } from '../observe/durations.ts';
  * Rows that refer to a table's own row in the catalog would wait for a transaction in which it is dropped, which its owner may leave open, and
  * with them those of all other tables. `oids`: a parameter.
  */
-export const standing = (oids: string): string => `
+const standing = (oids: string): string => `
 select w.relation from headgate.webhook_table w where w.relation = any (${oids}::oid[]) for key share skip locked`;
 
 /**

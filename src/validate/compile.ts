@@ -2,18 +2,26 @@
  * Typed tree to closures. Everything that is the same for every request (constants, secrets and what is computed from
  * them, parsed keys) is computed once, here; a value that two places need is computed once per request.
  */
-import { type CheckRequest } from '../types/request.ts';
 import { checkItems, equalTo } from './constant-time.ts';
 import { EvaluationError } from './errors.ts';
-import { comparisons, constantTimeEquality } from './functions-comparison.ts';
-import { type HeaderSlots, allHeaders, headerText, headerValues } from './headers.ts';
-import { jsonOf } from './jsonb.ts';
+import { constantTimeEquality } from './functions-comparison.ts';
+import { type HeaderSlots } from './headers.ts';
 import { type PublishedKeys, publishedKey, verifyIssuedToken } from './jwt.ts';
 import { type Node, type NodeOf, childrenOf } from './node.ts';
 import { type Implementation, type FunctionRow } from './function-table.ts';
-import { pathOf, queryOf, urlOf } from './target.ts';
-import { timestampOfMs } from './timestamp.ts';
 import { type Value } from './types.ts';
+import {
+  always,
+  computedNow,
+  headerOf,
+  logic,
+  looseCall,
+  noContext,
+  sharedAt,
+  strictCall,
+  variableOf,
+} from './closures.ts';
+import type { Evaluate } from './closures.ts';
 
 export interface BoundValues {
   readonly secrets: ReadonlyMap<string, string>;
@@ -22,16 +30,6 @@ export interface BoundValues {
   readonly publishedKeys?: ((url: string) => PublishedKeys) | undefined;
 }
 
-/** One request under evaluation. The compiler creates one per expression; evaluation is synchronous. */
-export interface Context {
-  request: CheckRequest;
-  readonly headers: HeaderSlots;
-  /** Values that several places need; `unset` until computed. */
-  readonly shared: (Value | typeof unset)[];
-}
-
-export const unset: unique symbol = Symbol('unset');
-export type Evaluate = (context: Context) => Value;
 /** Wraps the closure of every node as it is created, for EXPLAIN VALIDATE. */
 export type Trace = (node: Node, closure: Evaluate) => Evaluate;
 
@@ -66,7 +64,7 @@ export class Compiler {
     if (known !== undefined) return known;
     let closure = this.#build(node);
     if (!node.varies && node.kind !== 'constant') closure = computedNow(closure);
-    else if (this.#isWorthSharing(node)) closure = this.#share(closure);
+    else if (this.#isWorthSharing(node)) closure = sharedAt(this.#shared++, closure);
     if (this.#trace !== null) closure = this.#trace(node, closure);
     this.#closures.set(node.id, closure);
     return closure;
@@ -77,17 +75,6 @@ export class Compiler {
     return (this.#uses.get(node.id) ?? 0) > 1 && childrenOf(node).length > 0;
   }
 
-  #share(closure: Evaluate): Evaluate {
-    const at = this.#shared++;
-    return (context) => {
-      const known = context.shared[at];
-      if (known !== unset && known !== undefined) return known;
-      const value = closure(context);
-      context.shared[at] = value;
-      return value;
-    };
-  }
-
   /** The values of arguments that are the same for every request. */
   #known(args: readonly Node[]): (Value | undefined)[] {
     return args.map((arg) => (arg.varies ? undefined : this.#closure(arg)(noContext)));
@@ -96,18 +83,17 @@ export class Compiler {
   #build(node: Node): Evaluate {
     switch (node.kind) {
       case 'constant': {
-        const { value } = node;
-        return () => value;
+        return always(node.value);
       }
       case 'secret': {
         const value = this.#values.secrets.get(node.name);
         if (value === undefined) throw new Error(`compile() was given no value for the secret ${node.name}`);
-        return () => value;
+        return always(value);
       }
       case 'header':
-        return this.#header(node);
+        return headerOf(node, this.#headers);
       case 'variable':
-        return this.#variable(node);
+        return variableOf(node, this.#values.publicUrl);
       case 'call':
         return this.#call(node);
       case 'any':
@@ -135,39 +121,6 @@ export class Compiler {
           node,
           childrenOf(node).map((child) => this.#closure(child)),
         );
-    }
-  }
-
-  #header(node: NodeOf<'header'>): Evaluate {
-    const { name } = node;
-    if (node.type === 'text[]') return ({ request }) => headerValues(request.rawHeaders, name);
-    const at = this.#headers.slotOf(name);
-    if (node.type === 'text') return ({ headers }) => headerText(headers.values[at] ?? null);
-    return ({ headers }) => {
-      const text = headerText(headers.values[at] ?? null);
-      return text === null ? null : jsonOf(text);
-    };
-  }
-
-  #variable(node: NodeOf<'variable'>): Evaluate {
-    const { publicUrl } = this.#values;
-    switch (node.name) {
-      case 'headers':
-        return ({ request }) => allHeaders(request.rawHeaders);
-      case 'payload':
-        return ({ request }) => request.body;
-      case 'encoded_body':
-        return ({ request }) => request.encodedBody ?? request.body;
-      case 'method':
-        return ({ request }) => request.method;
-      case 'path':
-        return ({ request }) => pathOf(request.target);
-      case 'query':
-        return ({ request }) => queryOf(request.target);
-      case 'url':
-        return publicUrl === null ? () => null : ({ request }) => urlOf(publicUrl, request.target);
-      default:
-        return ({ request }) => timestampOfMs(request.arrivedAtMs);
     }
   }
 
@@ -282,24 +235,6 @@ export class Compiler {
   }
 }
 
-const noContext = {} as Context;
-
-/** Computes at once; an error is kept, and raised where the value is needed. */
-function computedNow(closure: Evaluate): Evaluate {
-  try {
-    const value = closure(noContext);
-    return () => value;
-  } catch (error) {
-    return raising(error);
-  }
-}
-
-function raising(error: unknown): Evaluate {
-  return () => {
-    throw error;
-  };
-}
-
 function secretEquality(row: FunctionRow, args: readonly Node[]): Implementation | null {
   const type = row.args[0];
   if (type === undefined || !args.some((arg) => arg.secret)) return null;
@@ -314,111 +249,6 @@ function equality(row: FunctionRow, args: readonly Node[]): Implementation {
   return (
     (row.role === 'equal' || row.role === 'unequal' ? secretEquality(row, args) : null) ?? row.implementation
   );
-}
-
-/** All arguments are evaluated, in order, before any is tested for NULL: an error in any of them is raised. */
-function strictCall(implementation: Implementation, args: readonly Evaluate[]): Evaluate {
-  const [first, second, third] = args;
-  if (first === undefined) return () => implementation();
-  if (second === undefined) {
-    return (context) => {
-      const a = first(context);
-      return a === null ? null : implementation(a);
-    };
-  }
-  if (third === undefined) {
-    return (context) => {
-      const a = first(context);
-      const b = second(context);
-      return a === null || b === null ? null : implementation(a, b);
-    };
-  }
-  if (args.length === 3) {
-    return (context) => {
-      const a = first(context);
-      const b = second(context);
-      const c = third(context);
-      return a === null || b === null || c === null ? null : implementation(a, b, c);
-    };
-  }
-  return (context) => {
-    const values = args.map((arg) => arg(context));
-    return values.includes(null) ? null : implementation(...values);
-  };
-}
-
-function looseCall(implementation: Implementation, args: readonly Evaluate[]): Evaluate {
-  return (context) => implementation(...args.map((arg) => arg(context)));
-}
-
-/** AND, OR, NOT, CASE, COALESCE, IS …, GREATEST, LEAST and ARRAY over closures. */
-function logic(node: Node, args: readonly Evaluate[]): Evaluate {
-  switch (node.kind) {
-    case 'and':
-    case 'or':
-      return connective(args, node.kind === 'or');
-    case 'not':
-      return (context) => {
-        const value = args[0]?.(context) ?? null;
-        return value === null ? null : value === false;
-      };
-    case 'coalesce':
-      return (context) => {
-        for (const arg of args) {
-          const value = arg(context);
-          if (value !== null) return value;
-        }
-        return null;
-      };
-    case 'case':
-      return (context) => {
-        for (let at = 0; at + 1 < args.length; at += 2) {
-          if (args[at]?.(context) === true) return args[at + 1]?.(context) ?? null;
-        }
-        return args.at(-1)?.(context) ?? null;
-      };
-    case 'test':
-      return tested(node, args[0] ?? (() => null));
-    case 'greatest':
-    case 'least':
-      return extreme(node, args);
-    case 'array':
-      return (context) => args.map((arg) => arg(context)) as (string | null)[];
-    default:
-      throw new EvaluationError('XX000', `no code for ${node.kind}`);
-  }
-}
-
-/** Three-valued AND (`decisive` false) and OR (true): the decisive value ends it, otherwise NULL takes precedence. */
-function connective(args: readonly Evaluate[], decisive: boolean): Evaluate {
-  return (context) => {
-    let result: boolean | null = !decisive;
-    for (const arg of args) {
-      const value = arg(context);
-      if (value === decisive) return decisive;
-      if (value === null) result = null;
-    }
-    return result;
-  };
-}
-
-function tested({ test, negated }: NodeOf<'test'>, arg: Evaluate): Evaluate {
-  const wanted = test === 'true' ? true : test === 'false' ? false : null;
-  return (context) => (arg(context) === wanted) !== negated;
-}
-
-function extreme(node: Node, args: readonly Evaluate[]): Evaluate {
-  const compare = comparisons[node.type as 'text'] as ((a: Value, b: Value) => number) | undefined;
-  const sign = node.kind === 'greatest' ? 1 : -1;
-  return (context) => {
-    let chosen: Value = null;
-    for (const arg of args) {
-      const value = arg(context);
-      if (value === null) continue;
-      if (chosen === null || (compare?.(value, chosen) ?? 0) * sign > 0) chosen = value;
-    }
-    return chosen;
-  };
 }
 
 const nothingFetched: Implementation = () => {

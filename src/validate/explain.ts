@@ -7,7 +7,8 @@
 import type { Cause } from '../types/cause.ts';
 import type { RequestCheck, CheckRequest, WhyNot } from '../types/request.ts';
 import { limits } from '../config/limits.ts';
-import { type BoundValues, Compiler, type Trace, unset } from './compile.ts';
+import { type BoundValues, Compiler, type Trace } from './compile.ts';
+import { unset } from './closures.ts';
 import { type Evaluation, Reasons, type NodeResult, ageOf, messageOf } from './explain-reason.ts';
 import {
   constantValue,

@@ -5,7 +5,8 @@
  * no socket, no database, no clock.
  */
 import { type RequestCheck, type CheckRequest } from '../types/request.ts';
-import { type BoundValues, Compiler, type Context, type Evaluate, unset } from './compile.ts';
+import { type BoundValues, Compiler } from './compile.ts';
+import { type Context, type Evaluate, unset } from './closures.ts';
 import { checkCost } from './cost.ts';
 import { breaksLine, dropsLineBreaks } from './digest-strength.ts';
 import { ExpressionError } from './errors.ts';

@@ -1,0 +1,194 @@
+/**
+ * The closures that a compiled expression consists of. Each takes a request under evaluation and returns a value; they know no tree.
+ */
+import { type CheckRequest } from '../types/request.ts';
+import { EvaluationError } from './errors.ts';
+import { comparisons } from './functions-comparison.ts';
+import { type HeaderSlots, allHeaders, headerText, headerValues } from './headers.ts';
+import { jsonOf } from './jsonb.ts';
+import { type Node, type NodeOf } from './node.ts';
+import { type Implementation } from './function-table.ts';
+import { pathOf, queryOf, urlOf } from './target.ts';
+import { timestampOfMs } from './timestamp.ts';
+import { type Value } from './types.ts';
+
+/** One request under evaluation. The compiler creates one per expression; evaluation is synchronous. */
+export interface Context {
+  request: CheckRequest;
+  readonly headers: HeaderSlots;
+  /** Values that several places need; `unset` until computed. */
+  readonly shared: (Value | typeof unset)[];
+}
+
+export const unset: unique symbol = Symbol('unset');
+export type Evaluate = (context: Context) => Value;
+export const noContext = {} as Context;
+
+/** Computes at once; an error is kept, and raised where the value is needed. */
+export function computedNow(closure: Evaluate): Evaluate {
+  try {
+    return always(closure(noContext));
+  } catch (error) {
+    return raising(error);
+  }
+}
+
+function raising(error: unknown): Evaluate {
+  return () => {
+    throw error;
+  };
+}
+
+/** The same for every request. */
+export function always(value: Value): Evaluate {
+  return () => value;
+}
+
+/** Computed once a request, and kept at this place of its context. */
+export function sharedAt(at: number, closure: Evaluate): Evaluate {
+  return (context) => {
+    const known = context.shared[at];
+    if (known !== unset && known !== undefined) return known;
+    const value = closure(context);
+    context.shared[at] = value;
+    return value;
+  };
+}
+
+/** `headers`: where a request's values are found. */
+export function headerOf(node: NodeOf<'header'>, headers: HeaderSlots): Evaluate {
+  const { name } = node;
+  if (node.type === 'text[]') return ({ request }) => headerValues(request.rawHeaders, name);
+  const at = headers.slotOf(name);
+  if (node.type === 'text') return ({ headers: { values } }) => headerText(values[at] ?? null);
+  return ({ headers: { values } }) => {
+    const text = headerText(values[at] ?? null);
+    return text === null ? null : jsonOf(text);
+  };
+}
+
+export function variableOf(node: NodeOf<'variable'>, publicUrl: string | null): Evaluate {
+  switch (node.name) {
+    case 'headers':
+      return ({ request }) => allHeaders(request.rawHeaders);
+    case 'payload':
+      return ({ request }) => request.body;
+    case 'encoded_body':
+      return ({ request }) => request.encodedBody ?? request.body;
+    case 'method':
+      return ({ request }) => request.method;
+    case 'path':
+      return ({ request }) => pathOf(request.target);
+    case 'query':
+      return ({ request }) => queryOf(request.target);
+    case 'url':
+      return publicUrl === null ? () => null : ({ request }) => urlOf(publicUrl, request.target);
+    default:
+      return ({ request }) => timestampOfMs(request.arrivedAtMs);
+  }
+}
+
+/** All arguments are evaluated, in order, before any is tested for NULL: an error in any of them is raised. */
+export function strictCall(implementation: Implementation, args: readonly Evaluate[]): Evaluate {
+  const [first, second, third] = args;
+  if (first === undefined) return () => implementation();
+  if (second === undefined) {
+    return (context) => {
+      const a = first(context);
+      return a === null ? null : implementation(a);
+    };
+  }
+  if (third === undefined) {
+    return (context) => {
+      const a = first(context);
+      const b = second(context);
+      return a === null || b === null ? null : implementation(a, b);
+    };
+  }
+  if (args.length === 3) {
+    return (context) => {
+      const a = first(context);
+      const b = second(context);
+      const c = third(context);
+      return a === null || b === null || c === null ? null : implementation(a, b, c);
+    };
+  }
+  return (context) => {
+    const values = args.map((arg) => arg(context));
+    return values.includes(null) ? null : implementation(...values);
+  };
+}
+
+export function looseCall(implementation: Implementation, args: readonly Evaluate[]): Evaluate {
+  return (context) => implementation(...args.map((arg) => arg(context)));
+}
+
+/** AND, OR, NOT, CASE, COALESCE, IS …, GREATEST, LEAST and ARRAY over closures. */
+export function logic(node: Node, args: readonly Evaluate[]): Evaluate {
+  switch (node.kind) {
+    case 'and':
+    case 'or':
+      return connective(args, node.kind === 'or');
+    case 'not':
+      return (context) => {
+        const value = args[0]?.(context) ?? null;
+        return value === null ? null : value === false;
+      };
+    case 'coalesce':
+      return (context) => {
+        for (const arg of args) {
+          const value = arg(context);
+          if (value !== null) return value;
+        }
+        return null;
+      };
+    case 'case':
+      return (context) => {
+        for (let at = 0; at + 1 < args.length; at += 2) {
+          if (args[at]?.(context) === true) return args[at + 1]?.(context) ?? null;
+        }
+        return args.at(-1)?.(context) ?? null;
+      };
+    case 'test':
+      return tested(node, args[0] ?? (() => null));
+    case 'greatest':
+    case 'least':
+      return extreme(node, args);
+    case 'array':
+      return (context) => args.map((arg) => arg(context)) as (string | null)[];
+    default:
+      throw new EvaluationError('XX000', `no code for ${node.kind}`);
+  }
+}
+
+/** Three-valued AND (`decisive` false) and OR (true): the decisive value ends it, otherwise NULL takes precedence. */
+function connective(args: readonly Evaluate[], decisive: boolean): Evaluate {
+  return (context) => {
+    let result: boolean | null = !decisive;
+    for (const arg of args) {
+      const value = arg(context);
+      if (value === decisive) return decisive;
+      if (value === null) result = null;
+    }
+    return result;
+  };
+}
+
+function tested({ test, negated }: NodeOf<'test'>, arg: Evaluate): Evaluate {
+  const wanted = test === 'true' ? true : test === 'false' ? false : null;
+  return (context) => (arg(context) === wanted) !== negated;
+}
+
+function extreme(node: Node, args: readonly Evaluate[]): Evaluate {
+  const compare = comparisons[node.type as 'text'] as ((a: Value, b: Value) => number) | undefined;
+  const sign = node.kind === 'greatest' ? 1 : -1;
+  return (context) => {
+    let chosen: Value = null;
+    for (const arg of args) {
+      const value = arg(context);
+      if (value === null) continue;
+      if (chosen === null || (compare?.(value, chosen) ?? 0) * sign > 0) chosen = value;
+    }
+    return chosen;
+  };
+}
