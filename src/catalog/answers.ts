@@ -9,7 +9,8 @@ import { identities, openAnswer, openCheck } from './seals.ts';
 import type { TableCompiler } from './table-compiler.ts';
 import type { AnswerRow, CheckRow, SealedAnswer } from './seals.ts';
 
-interface SealedSecretRow {
+export interface SealedSecretRow {
+  /** The secret's name inside the expression. */
   readonly alias: string;
   readonly name: string;
   readonly seal_id: string;

@@ -1,6 +1,6 @@
 /** The rows of Headgate's own catalog, one per webhook table. */
 import type { Include } from '../types/target.ts';
-import type { SealedAnswerRow } from './answers.ts';
+import type { SealedAnswerRow, SealedSecretRow } from './answers.ts';
 import type { RelationRow } from './shape.ts';
 
 /** A table's row of the view headgate.catalog_rows, and its shape. */
@@ -22,9 +22,9 @@ export interface CatalogRow extends RelationRow {
   /** The authoritative expression, see seals.ts. */
   readonly sealed_expression: string | null;
   readonly seal_id: string | null;
-  readonly secrets: readonly SealedSecret[];
+  readonly secrets: readonly SealedSecretRow[];
   /** The secret that says where the rows go; null, or absent in what an older Headgate has kept: the rows stay here. */
-  readonly target?: (Omit<SealedSecret, 'alias'> & Standing) | null;
+  readonly target?: (Omit<SealedSecretRow, 'alias'> & Standing) | null;
   /** Its ANSWER clauses, in order. */
   readonly answers: readonly SealedAnswerRow[];
 }
@@ -41,16 +41,8 @@ interface IncludeRow {
   readonly column: string;
 }
 
-export interface SealedSecret {
-  /** The secret's name inside the expression. */
-  readonly alias: string;
-  readonly name: string;
-  readonly seal_id: string;
-  readonly sealed: string;
-}
-
 /** A secret as it is committed. `usable`: by the role that asks. */
-export interface FoundSecret extends Omit<SealedSecret, 'alias'> {
+export interface FoundSecret extends Omit<SealedSecretRow, 'alias'> {
   readonly id: string;
   readonly version: string;
   readonly owner: string | null;

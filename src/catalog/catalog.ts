@@ -24,15 +24,7 @@ import { guardOf, makeAnswers, noAnswers } from './answers.ts';
 import type { GuardedTable } from './answers.ts';
 import { dedupeOf } from '../types/delivery-id.ts';
 import type { Dedupe } from '../types/delivery-id.ts';
-import {
-  pinned,
-  readForeignSecrets,
-  readOwned,
-  readOwnedBy,
-  readSecrets,
-  readShownTo,
-  readTables,
-} from './queries.ts';
+import { pinned, readForeignSecrets, readOwned, readOwnedBy, readSecrets, readTables } from './queries.ts';
 import { methodsOf, openSource, shapeProblem } from './snapshot.ts';
 import type { TableCompiler } from './table-compiler.ts';
 import type { CatalogRow } from './catalog-rows.ts';
@@ -227,18 +219,15 @@ export class Catalog {
     return candidateOf(rows[0], secrets, question, this.#parts.compiler);
   }
 
-  /** The webhook tables, by oid, that `user` owns or whose owner `user` can become. Throws Refused, or the engine's error. */
-  async ownedBy({
-    database,
-    user,
-  }: Pick<CatalogTableQuery, 'database' | 'user'>): Promise<ReadonlySet<number>> {
-    return new Set(await readOwnedBy(await this.#client(database), user));
-  }
-
-  /** As `ownedBy`, and those whose owner lets others look at them. */
-  async seenBy(session: Pick<CatalogTableQuery, 'database' | 'user'>): Promise<ReadonlySet<number>> {
-    const shown = await readShownTo(await this.#client(session.database), session.user);
-    return new Set([...(await this.ownedBy(session)), ...shown]);
+  /**
+   * The webhook tables, by oid, that `user` owns or whose owner `user` can become; `seen`: and those whose owner lets others look at them. Throws Refused, or
+   * the engine's error.
+   */
+  async ownedBy(
+    { database, user }: Pick<CatalogTableQuery, 'database' | 'user'>,
+    how: 'owned' | 'seen' = 'owned',
+  ): Promise<ReadonlySet<number>> {
+    return new Set(await readOwnedBy(await this.#client(database), user, how));
   }
 
   /** What may be shown of these tables. Throws Refused. */

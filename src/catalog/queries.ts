@@ -232,28 +232,19 @@ export async function readOwned(
   return rows.toSorted((a, b) => (a.schema_name < b.schema_name ? -1 : 1));
 }
 
-/** Webhook tables, by oid, whose owner `user` is or can become; and 0, for the owner of the schema headgate. */
-export async function readOwnedBy(client: ClientBase, user: string): Promise<readonly number[]> {
-  const rows = await pinned<{ oid: number }>(
+/**
+ * Webhook tables, by oid, whose owner `user` is or can become, and 0, for the owner of the schema headgate; `seen`: and those that `user` may look at without
+ * owning them.
+ */
+export function readOwnedBy(client: ClientBase, user: string, how: 'owned' | 'seen'): Promise<number[]> {
+  const role = `pg_catalog.pg_roles r on r.rolname = ${quoteLiteral(user)}`;
+  return oidsOf(
     client,
-    `select c.oid from headgate.webhook_table w join pg_catalog.pg_class c on c.oid = w.relation
-    join pg_catalog.pg_roles r on r.rolname = ${quoteLiteral(user)}
-    where pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER')
-    union all select 0 from pg_catalog.pg_namespace n
-    join pg_catalog.pg_roles r on r.rolname = ${quoteLiteral(user)}
+    `select c.oid as relation from headgate.webhook_table w join pg_catalog.pg_class c on c.oid = w.relation join ${role}
+    where pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER') ${how === 'seen' ? `or ${mayLook}` : ''}
+    union all select 0 from pg_catalog.pg_namespace n join ${role}
     where n.nspname = 'headgate' and pg_catalog.pg_has_role(r.oid, n.nspowner, 'MEMBER')`,
   );
-  return rows.map(({ oid }) => oid);
-}
-
-/** Tables that `user` may look at without owning them. */
-export async function readShownTo(client: ClientBase, user: string): Promise<readonly number[]> {
-  const rows = await pinned<{ oid: number }>(
-    client,
-    `select c.oid from headgate.webhook_table w join pg_catalog.pg_class c on c.oid = w.relation
-    join pg_catalog.pg_roles r on r.rolname = ${quoteLiteral(user)} where ${mayLook}`,
-  );
-  return rows.map(({ oid }) => oid);
 }
 
 /** Secrets of a table's check that `user` may not use himself, whoever created the table. */

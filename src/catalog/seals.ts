@@ -19,32 +19,23 @@ export const identities = {
   key: (sealId: string) => `key:${sealId}`,
 };
 
-interface SealedCheck {
+export interface StoredCheck {
   /** The whole expression. */
   readonly expression: string;
-  /** As shown; absent: the whole expression is shown. */
-  readonly shown?: string;
+  /** As shown. */
+  readonly shown: string;
   /** The name under which it reads the body; null: it does not read the body. */
   readonly payload: string | null;
   /** The names of its secrets, in order. */
   readonly secrets: readonly string[];
 }
 
-export interface StoredCheck {
-  readonly expression: string;
-  readonly shown: string;
-  readonly payload: string | null;
-  readonly secrets: readonly string[];
-}
+/** `shown` is absent where the whole expression is shown. */
+type SealedCheck = Omit<StoredCheck, 'shown'> & Partial<Pick<StoredCheck, 'shown'>>;
 
 export function sealCheck(check: StoredCheck, sealId: string, { seal }: Pick<Sealing, 'seal'>): string {
   const { expression, shown, payload, secrets } = check;
-  const sealed: SealedCheck = {
-    expression,
-    ...(shown === expression ? {} : { shown }),
-    payload,
-    secrets,
-  };
+  const sealed: SealedCheck = { expression, ...(shown !== expression && { shown }), payload, secrets };
   return seal(JSON.stringify(sealed), identities.check(sealId));
 }
 

@@ -46,7 +46,7 @@ suite('the picture of a catalog', () => {
   };
 
   before(async () => {
-    server = await startServer();
+    server = await startServer(process.env['HEADGATE_TEST_BIN']);
     [root, reader] = ['root', 'root'].map((user) => new Door(server.socketDir, user)) as [Door, Door];
     for (const door of [root, reader]) await door.client.connect();
     await migrate(root.client, readMigrations());

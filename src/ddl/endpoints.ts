@@ -28,11 +28,11 @@ export interface EndpointState {
 
 /** Which sender's check each table has; results are cached for the next call. */
 export class Endpoints {
-  readonly #catalog: Pick<Catalog, 'seenBy' | 'shown'>;
+  readonly #catalog: Pick<Catalog, 'ownedBy' | 'shown'>;
   readonly #base: string | null;
   #found = new Map<string, Sender | null>();
 
-  constructor(catalog: Pick<Catalog, 'seenBy' | 'shown'>, settings: Settings, listen: Address | null) {
+  constructor(catalog: Pick<Catalog, 'ownedBy' | 'shown'>, settings: Settings, listen: Address | null) {
     this.#catalog = catalog;
     this.#base = listen === null ? null : (settings.publicUrl ?? ownBase(settings, listen));
   }
@@ -43,7 +43,7 @@ export class Endpoints {
     readonly tables: Readonly<Record<string, EndpointState>>;
   }> {
     const { database } = session;
-    const seen = await this.#catalog.seenBy(session);
+    const seen = await this.#catalog.ownedBy(session, 'seen');
     const before = this.#found;
     const found = new Map<string, Sender | null>();
     const tables: Record<string, EndpointState> = {};

@@ -21,7 +21,7 @@ export interface ValidateClause {
   readonly sender: string | null;
 }
 
-/** The shape that headgate.set_validation and headgate.warn read. */
+/** The shape that headgate.do_validate() reads. */
 export interface Validation {
   readonly payload: string | null;
   readonly expression: string;

@@ -12,7 +12,6 @@ DECLARE
   place int;
   short text;
 BEGIN
-  PERFORM headgate.refuse_strangers(me, relation);
   SELECT coalesce(headgate.placed(w.relation, w.document), 'payload'), w.expression IS NOT NULL INTO body_name, guarded
   FROM headgate.webhook_table w WHERE w.relation = do_answers.relation;
   IF NOT FOUND THEN

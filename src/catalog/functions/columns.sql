@@ -26,36 +26,21 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   ), place)
 $body$;
 
--- Gives the columns of restored tables their current numbers, so that later renames are followed. Writes nothing if no
--- table was restored, and may then run on a standby.
+CREATE OR REPLACE FUNCTION headgate.places_anew(relation oid, places jsonb) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT coalesce(jsonb_agg(headgate.placed_anew(places_anew.relation, p.value) ORDER BY p.position), '[]')
+  FROM jsonb_array_elements(places) WITH ORDINALITY AS p (value, position)
+$body$;
+
+-- Gives the columns of restored tables their current numbers, so that later renames are followed.
 CREATE OR REPLACE PROCEDURE headgate.place_restored()
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-DECLARE
-  restored record;
-BEGIN
-  FOR restored IN
-    SELECT w.relation FROM headgate.webhook_table w
-    WHERE (w.document ->> 'relation')::oid <> w.relation::oid OR (w.collect ->> 'relation')::oid <> w.relation::oid
-      OR EXISTS (SELECT FROM jsonb_array_elements(w.includes) i WHERE (i.value ->> 'relation')::oid <> w.relation::oid)
-  LOOP
-    UPDATE headgate.webhook_table w SET
-      document = headgate.placed_anew(w.relation, w.document),
-      collect = headgate.placed_anew(w.relation, w.collect),
-      includes = (
-        SELECT coalesce(jsonb_agg(headgate.placed_anew(w.relation, i.value) ORDER BY i.position), '[]')
-        FROM jsonb_array_elements(w.includes) WITH ORDINALITY AS i (value, position))
-    WHERE w.relation = restored.relation;
-  END LOOP;
-  FOR restored IN
-    SELECT w.relation FROM headgate.webhook_private w
-    WHERE EXISTS (SELECT FROM jsonb_array_elements(w.places) p WHERE (p.value ->> 'relation')::oid <> w.relation::oid)
-  LOOP
-    UPDATE headgate.webhook_private w SET places = (
-      SELECT jsonb_agg(headgate.placed_anew(w.relation, p.value) ORDER BY p.position)
-      FROM jsonb_array_elements(w.places) WITH ORDINALITY AS p (value, position))
-    WHERE w.relation = restored.relation;
-  END LOOP;
-END
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+  UPDATE headgate.webhook_table w SET document = headgate.placed_anew(w.relation, w.document),
+    collect = headgate.placed_anew(w.relation, w.collect), includes = headgate.places_anew(w.relation, w.includes)
+  WHERE (w.document ->> 'relation')::oid <> w.relation::oid OR (w.collect ->> 'relation')::oid <> w.relation::oid
+    OR EXISTS (SELECT FROM jsonb_array_elements(w.includes) i WHERE (i.value ->> 'relation')::oid <> w.relation::oid);
+  UPDATE headgate.webhook_private w SET places = headgate.places_anew(w.relation, w.places)
+  WHERE EXISTS (SELECT FROM jsonb_array_elements(w.places) p WHERE (p.value ->> 'relation')::oid <> w.relation::oid)
 $body$;
 
 CREATE OR REPLACE FUNCTION headgate.base_type(type oid) RETURNS oid

@@ -21,29 +21,6 @@ BEGIN
 END
 $body$;
 
--- `validation` may have `form`: {form, message, hint}, which form its secrets must have, and `cautions`: [{message, hint}].
--- Called once every secret is known to be one that the caller may use.
-CREATE OR REPLACE FUNCTION headgate.warn(relation oid, validation jsonb) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-DECLARE
-  caution record;
-BEGIN
-  FOR caution IN
-    SELECT c.value ->> 'message' AS message, c.value ->> 'hint' AS hint
-    FROM jsonb_array_elements(coalesce(validation -> 'cautions', '[]')) c
-    UNION ALL
-    SELECT replace(validation #>> '{form,message}', '{secret}', s.name), replace(validation #>> '{form,hint}', '{secret}', s.name)
-    FROM headgate.webhook_table_secret b
-    JOIN headgate.secret s ON s.id = b.secret_id
-    JOIN headgate.secret_form f ON f.secret_id = s.id
-    WHERE b.relation = warn.relation AND validation #>> '{form,form}' <> ALL (f.forms)
-      AND validation #>> '{form,form}' IS NOT NULL
-  LOOP
-    RAISE WARNING USING MESSAGE = caution.message, HINT = caution.hint;
-  END LOOP;
-END
-$body$;
-
 -- NULL: they stay as they are.
 CREATE OR REPLACE FUNCTION headgate.keep_private(relation oid, places jsonb) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
@@ -61,7 +38,6 @@ DECLARE
   target text[] := CASE WHEN given ->> 'into' IS NOT NULL THEN parse_ident(given ->> 'into') END;
   writer name;
 BEGIN
-  PERFORM headgate.refuse_strangers(me, relation);
   PERFORM headgate.refuse_own_schema((SELECT c.relnamespace::regnamespace::text FROM pg_class c WHERE c.oid = do_register.relation));
   -- Rows of an older table that had the same oid.
   DELETE FROM headgate.webhook_table w WHERE w.relation = do_register.relation;
@@ -82,7 +58,6 @@ BEGIN
   PERFORM headgate.keep_log_secret(me, relation, given -> 'options', given ->> 'reconcile_secret', caller_schemas);
   IF jsonb_typeof(given -> 'validation') = 'object' THEN
     PERFORM headgate.do_validate(me, relation, given -> 'validation', caller_schemas);
-    PERFORM headgate.warn(relation, given -> 'validation');
   END IF;
   IF jsonb_typeof(given -> 'answers') = 'array' THEN
     PERFORM headgate.do_answers(me, relation, given -> 'answers', 'replace', caller_schemas);
@@ -90,16 +65,16 @@ BEGIN
 END
 $body$;
 
--- `validation`: {payload, expression, sealed, sealId, secrets: [{schema, name}], warnings: [text]}; null: no check. The
--- caller must be allowed to use every secret, whoever created the table and bound its current secrets.
+-- `validation`: {payload, expression, sealed, sealId, secrets: [{schema, name}], warnings: [text], cautions: [{message, hint}], form: {form, message, hint}};
+-- null: no check. `form`: which form its secrets must have. The caller must be allowed to use every secret, whoever created the table and bound its current secrets.
 CREATE OR REPLACE FUNCTION headgate.do_validate(me oid, relation oid, validation jsonb, caller_schemas text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
   body_name name;
   used_name text := validation ->> 'payload';
   warning text;
+  caution record;
 BEGIN
-  PERFORM headgate.refuse_strangers(me, relation);
   SELECT coalesce(headgate.placed(w.relation, w.document), 'payload') INTO body_name
   FROM headgate.webhook_table w WHERE w.relation = do_validate.relation;
   IF NOT FOUND THEN
@@ -137,13 +112,21 @@ BEGIN
   FOR warning IN SELECT t.text FROM jsonb_array_elements_text(validation -> 'warnings') AS t (text) LOOP
     RAISE WARNING USING MESSAGE = warning;
   END LOOP;
+  FOR caution IN
+    SELECT c.value ->> 'message' AS message, c.value ->> 'hint' AS hint FROM jsonb_array_elements(coalesce(validation -> 'cautions', '[]')) c
+    UNION ALL
+    SELECT replace(validation #>> '{form,message}', '{secret}', s.name), replace(validation #>> '{form,hint}', '{secret}', s.name)
+    FROM headgate.webhook_table_secret b JOIN headgate.secret s ON s.id = b.secret_id JOIN headgate.secret_form f ON f.secret_id = s.id
+    WHERE b.relation = do_validate.relation AND validation #>> '{form,form}' <> ALL (f.forms) AND validation #>> '{form,form}' IS NOT NULL
+  LOOP
+    RAISE WARNING USING MESSAGE = caution.message, HINT = caution.hint;
+  END LOOP;
 END
 $body$;
 
 CREATE OR REPLACE FUNCTION headgate.do_options(me oid, relation oid, given jsonb, caller_schemas text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
-  PERFORM headgate.refuse_strangers(me, relation);
   -- Ids of a table that keeps none, before or after this, are of no use. Those that a request on its way holds are not waited for.
   IF EXISTS (SELECT FROM headgate.webhook_table w WHERE w.relation = do_options.relation
     AND (headgate.option_window(w.options, 'dedupe') IS NULL OR headgate.option_window(given -> 'options', 'dedupe') IS NULL))
@@ -161,13 +144,5 @@ BEGIN
   WHERE w.relation = do_options.relation;
   PERFORM headgate.keep_private(relation, given -> 'private');
   PERFORM headgate.keep_log_secret(me, relation, given -> 'options', given ->> 'reconcile_secret', caller_schemas);
-END
-$body$;
-
-CREATE OR REPLACE FUNCTION headgate.do_includes(me oid, relation oid, includes jsonb) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-BEGIN
-  PERFORM headgate.refuse_strangers(me, relation);
-  UPDATE headgate.webhook_table w SET includes = do_includes.includes WHERE w.relation = do_includes.relation;
 END
 $body$;

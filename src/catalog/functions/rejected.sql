@@ -35,15 +35,6 @@ BEGIN
 END
 $body$;
 
-CREATE OR REPLACE FUNCTION headgate.do_forget(me oid, id bigint) RETURNS text
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-BEGIN
-  DELETE FROM headgate.rejected_requests r USING pg_class c
-  WHERE r.id = do_forget.id AND c.oid = r.relation AND pg_has_role(me, c.relowner, 'USAGE');
-  RETURN FOUND::text;
-END
-$body$;
-
 -- Asks Headgate to run a refused request through its stages again, once the caller's transaction has committed. The
 -- outcome is then in its row: a function cannot wait for what begins after it has ended.
 CREATE OR REPLACE FUNCTION headgate.retry_rejected(id bigint, force boolean DEFAULT false) RETURNS text
@@ -60,15 +51,6 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
   CALL headgate.ask('forget', jsonb_build_object('id', id));
   RETURN current_setting('headgate.answer')::boolean;
-END
-$body$;
-
-CREATE OR REPLACE FUNCTION headgate.do_forget_ignored(me oid, relation oid) RETURNS text
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-BEGIN
-  PERFORM headgate.refuse_strangers(me, relation);
-  DELETE FROM headgate.ignored_keys k WHERE k.relation = do_forget_ignored.relation;
-  RETURN FOUND::text;
 END
 $body$;
 

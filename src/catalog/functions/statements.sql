@@ -82,8 +82,7 @@ BEGIN
   private := headgate.place_private(made, placed, NULL, (options ->> 'private')::jsonb);
   chosen := headgate.choose_document(made, placed || private, coalesce(options ->> 'format', 'json'), document);
   CALL headgate.refuse_unfilled_key(made, placed || private, chosen);
-  CALL headgate.try_condition(made, options ->> 'keep_if');
-  PERFORM headgate.refuse_no_reader(options ->> 'readers');
+  CALL headgate.try_options(made, options);
   IF options ? 'into' THEN
     PERFORM headgate.refuse_beside_into(made, options);
     CALL headgate.keep_empty(made, options ->> 'into');
@@ -111,24 +110,18 @@ BEGIN
 END
 $body$;
 
--- As GRANT does.
-CREATE OR REPLACE FUNCTION headgate.refuse_no_reader(readers text) RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+-- Refuses a condition `keep_if` that PostgreSQL does not take for this table's rows, with what it says to whoever asks, and, as GRANT does, unknown `readers`.
+CREATE OR REPLACE PROCEDURE headgate.try_options(relation regclass, options jsonb)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
-  missing text := (SELECT r.name FROM headgate.readers_in(readers) r (name) WHERE r.name <> 'public' AND to_regrole(quote_ident(r.name)) IS NULL LIMIT 1);
+  missing text := (SELECT r.name FROM headgate.readers_in(options ->> 'readers') r (name)
+    WHERE r.name <> 'public' AND to_regrole(quote_ident(r.name)) IS NULL LIMIT 1);
 BEGIN
+  IF options ->> 'keep_if' <> '' THEN
+    EXECUTE format('EXPLAIN SELECT FROM ONLY %s WHERE (%s)', relation, options ->> 'keep_if');
+  END IF;
   IF missing IS NOT NULL THEN
     RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('role "%s" does not exist', missing);
-  END IF;
-END
-$body$;
-
--- Whether PostgreSQL takes the option keep_if for a condition on this table's rows; raises what it says otherwise. It runs as whoever asks.
-CREATE OR REPLACE PROCEDURE headgate.try_condition(relation regclass, condition text)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-BEGIN
-  IF condition <> '' THEN
-    EXECUTE format('EXPLAIN SELECT FROM ONLY %s WHERE (%s)', relation, condition);
   END IF;
 END
 $body$;
@@ -204,8 +197,7 @@ BEGIN
   PERFORM headgate.refuse_unversioned(relation, coalesce(changes -> 'version_places',
     CASE WHEN coalesce(merged ->> 'version', 'off') <> 'off' THEN '[]'::jsonb END), made.includes, made.document, merged);
   merged := merged - ARRAY(SELECT o.key FROM jsonb_each_text(changes) o WHERE o.key IN ('keep_if', 'readers') AND o.value = '');
-  CALL headgate.try_condition(relation, changes ->> 'keep_if');
-  PERFORM headgate.refuse_no_reader(changes ->> 'readers');
+  CALL headgate.try_options(relation, changes);
   PERFORM headgate.refuse_unreconciled(merged, changes ->> 'reconcile_dedupe', changes ->> 'reconcile_secret' IS NOT NULL OR EXISTS (
     SELECT FROM headgate.webhook_reconcile r WHERE r.relation = alter_options.relation));
   IF concat(merged ->> 'dedupe', merged ->> 'dedupe_compare') LIKE '%$%'

@@ -166,27 +166,26 @@ BEGIN
   ELSIF pg_column_size(given) > 4194304 THEN
     RAISE EXCEPTION USING ERRCODE = '54000', MESSAGE = 'the statement is too large for the catalog of Headgate';
   END IF;
-  -- In a session of the table's owner, which stores its rows and may write nothing of Headgate's.
-  IF NEW.action IN ('claim', 'advance') THEN
+  IF NEW.action IN ('claim', 'advance', 'register', 'options', 'includes', 'validate', 'answers', 'forget ignored keys') THEN
     PERFORM headgate.refuse_strangers(me, relation);
-    IF NEW.action = 'claim' THEN
+  END IF;
+  IF NEW.action NOT IN ('claim', 'advance') THEN
+    PERFORM headgate.keep_owners();
+  END IF;
+  CASE NEW.action
+    -- In a session of the table's owner, which stores its rows and may write nothing of Headgate's.
+    WHEN 'claim' THEN
       PERFORM headgate.claim_deliveries(relation, ARRAY(SELECT i.id::uuid FROM jsonb_array_elements_text(given -> 'ids') AS i (id)),
         (given ->> 'window')::bigint, ARRAY(SELECT b.body::uuid FROM jsonb_array_elements_text(given -> 'bodies') AS b (body)),
-        coalesce((SELECT k.mark FROM headgate.claimer k WHERE k.relation = (given ->> 'relation')::oid AND k.owner = me),
-          headgate.mark_of_owner(relation)));
-    ELSE
+        coalesce((SELECT k.mark FROM headgate.claimer k WHERE k.relation = act.relation AND k.owner = me), headgate.mark_of_owner(relation)));
+      RETURN NULL;
+    WHEN 'advance' THEN
       PERFORM headgate.advance((given ->> 'spool')::uuid, relation, (given ->> 'first')::bigint, (given ->> 'last')::bigint);
-    END IF;
-    RETURN NULL;
-  END IF;
-  PERFORM headgate.keep_owners();
-  CASE NEW.action
+      RETURN NULL;
     WHEN 'register' THEN PERFORM headgate.do_register(me, relation, given, schemas);
     WHEN 'options' THEN PERFORM headgate.do_options(me, relation, given, schemas);
-    WHEN 'includes' THEN PERFORM headgate.do_includes(me, relation, given -> 'includes');
-    WHEN 'validate' THEN
-      PERFORM headgate.do_validate(me, relation, nullif(given -> 'validation', 'null'), schemas);
-      PERFORM headgate.warn(relation, nullif(given -> 'validation', 'null'));
+    WHEN 'includes' THEN UPDATE headgate.webhook_table w SET includes = given -> 'includes' WHERE w.relation = act.relation;
+    WHEN 'validate' THEN PERFORM headgate.do_validate(me, relation, nullif(given -> 'validation', 'null'), schemas);
     WHEN 'answers' THEN PERFORM headgate.do_answers(me, relation, given -> 'answers', given ->> 'how', schemas);
     WHEN 'create secret' THEN PERFORM headgate.do_create_secret(me, given, schemas);
     WHEN 'alter secret' THEN PERFORM headgate.do_alter_secret(me, given, schemas);
@@ -194,8 +193,13 @@ BEGIN
     WHEN 'create token' THEN answer := headgate.do_create_token(me, given);
     WHEN 'drop token' THEN PERFORM headgate.do_drop_token(me, given);
     WHEN 'retry' THEN answer := headgate.do_retry(me, (given ->> 'id')::bigint, (given ->> 'force')::boolean);
-    WHEN 'forget' THEN answer := headgate.do_forget(me, (given ->> 'id')::bigint);
-    WHEN 'forget ignored keys' THEN answer := headgate.do_forget_ignored(me, relation);
+    WHEN 'forget' THEN
+      DELETE FROM headgate.rejected_requests r USING pg_class c
+      WHERE r.id = (given ->> 'id')::bigint AND c.oid = r.relation AND pg_has_role(me, c.relowner, 'USAGE');
+      answer := FOUND::text;
+    WHEN 'forget ignored keys' THEN
+      DELETE FROM headgate.ignored_keys k WHERE k.relation = act.relation;
+      answer := FOUND::text;
     ELSE RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'headgate.request knows no such action';
   END CASE;
   PERFORM set_config('headgate.answer', coalesce(answer, ''), true);
