@@ -23,7 +23,7 @@ const layers: readonly (readonly string[])[] = [
   ['types'],
   ['engine', 'access'],
   ['http', 'secrets', 'telemetry', 'deliver'],
-  ['host', 'validate', 'senders'],
+  ['host', 'validate', 'senders', 'relations'],
   ['catalog'],
   ['decode', 'keep', 'acme', 'risingwave'],
   ['commit'],

@@ -14,7 +14,7 @@ import { writerName } from '../engine/login-names.ts';
 import { makeWriterSql } from '../engine/owner-logins.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../config/limits.ts';
-import { holdCodeFunction } from './lock-code.ts';
+import { holdCodeFunction } from '../relations/lock-code.ts';
 import {
   CatalogError,
   readRights,

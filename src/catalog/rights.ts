@@ -4,7 +4,7 @@
  */
 import type { ClientBase } from 'pg';
 import { quoteIdentifier as quote } from '../kit/sql-text.ts';
-import { roleIsChosenSql, trustedSql } from './owner-code.ts';
+import { roleIsChosenSql, trustedSql } from '../relations/owner-code.ts';
 import { pinned } from './queries.ts';
 
 export class CatalogError extends Error {

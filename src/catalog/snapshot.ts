@@ -13,13 +13,13 @@ import { newestOf } from '../types/newest.ts';
 import type { Dedupe } from '../types/delivery-id.ts';
 import type { Into } from '../types/into.ts';
 import type { TableName } from '../observe/observations.ts';
-import { toNewest } from './newest.ts';
+import { toNewest } from '../relations/newest.ts';
 import { openCheck } from './seals.ts';
 import { parseSubscriptions, parseTopics, readMessage, topicOf } from '../senders/sns-topics.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
 import type { CompiledCheck, TableCompiler } from './table-compiler.ts';
-import { toCode, toShape, typeOids } from './shape.ts';
-import type { CodeChoice } from './shape.ts';
+import { toCode, toShape, typeOids } from '../relations/shape.ts';
+import type { CodeChoice } from '../relations/shape.ts';
 
 const tooLarge =
   'its columns, VALIDATE, secrets, defaults, checks and other expressions, or those of all tables of its owner, take too much of the catalog';

@@ -13,7 +13,7 @@ import { explainRefusal } from '../validate/explain.ts';
 import { parseExpression } from '../validate/expression.ts';
 import { destinationOf } from './destination.ts';
 import type { KeySets } from '../validate/key-sets.ts';
-import type { CodeChoice } from './shape.ts';
+import type { CodeChoice } from '../relations/shape.ts';
 
 export interface CompiledCheck {
   readonly check: RequestCheck;

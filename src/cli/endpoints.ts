@@ -2,7 +2,7 @@
 import { tableOf } from './print.ts';
 import { jsonLine } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
-import { trustedSql } from '../catalog/owner-code.ts';
+import { trustedSql } from '../relations/owner-code.ts';
 import { relationName, stillNames } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 import { within } from './session.ts';

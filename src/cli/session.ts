@@ -13,7 +13,7 @@ import { parseDsn } from '../engine/dsn.ts';
 import { hangUp } from '../engine/close-client.ts';
 import { failureAt } from '../engine/servers.ts';
 import { hasNoTls, wantsPassword, wantsPlain, wordsOf } from '../engine/connection-failure.ts';
-import { trustedSql } from '../catalog/owner-code.ts';
+import { trustedSql } from '../relations/owner-code.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import { plainTransaction } from '../kit/plain-settings.ts';
 import { PlainError } from '../kit/plain-error.ts';

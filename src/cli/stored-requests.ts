@@ -8,7 +8,7 @@ import { nearestNames } from '../kit/similar-names.ts';
 import { jsonObject } from '../kit/json-object.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { plain } from '../kit/terminal.ts';
-import { trustedSql } from '../catalog/owner-code.ts';
+import { trustedSql } from '../relations/owner-code.ts';
 import { bareIdentifier } from '../senders/identifier.ts';
 import { sendersOf } from '../senders/senders.ts';
 import type { CommandSession, Texts } from './session.ts';

@@ -16,7 +16,7 @@ import { openPooler } from '../../test/support/pooler.ts';
 import { Spy } from '../../test/support/postgres.ts';
 import { rowsOf, targetOf } from '../../test/support/rows.ts';
 import { debianBin, embeddedBin, startServer } from '../../test/support/server.ts';
-import { toShape } from '../catalog/shape.ts';
+import { toShape } from '../relations/shape.ts';
 import { openPostgresEngine } from '../engine/postgres.ts';
 import { limits } from '../config/limits.ts';
 import { CommitPools } from './commit-pools.ts';

@@ -27,7 +27,7 @@ import type { Fault } from '../engine/sqlstate.ts';
 import type { Outcome } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { strangersCode } from '../catalog/lock-code.ts';
+import { strangersCode } from '../relations/lock-code.ts';
 import { handedOn } from './round-trip.ts';
 import type { Failed } from './round-trip.ts';
 

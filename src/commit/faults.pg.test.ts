@@ -14,7 +14,7 @@ import { rowsOf, targetOf as madeTarget } from '../../test/support/rows.ts';
 import { sampleOf, sampleSeed } from '../../test/support/sample.ts';
 import { debianBin, embeddedBin, startServer } from '../../test/support/server.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
-import { toCode, toShape } from '../catalog/shape.ts';
+import { toCode, toShape } from '../relations/shape.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 

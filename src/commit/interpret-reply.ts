@@ -4,7 +4,7 @@
  */
 import type { Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
-import { strangersCode } from '../catalog/lock-code.ts';
+import { strangersCode } from '../relations/lock-code.ts';
 import { aborted, deliveredBefore, failedHere, outcomeOfNoRows, tableChanged } from './error-cause.ts';
 import type { Completed, Failed, EngineReply } from './round-trip.ts';
 import type { StatementStep } from './prepared.ts';

@@ -2,8 +2,8 @@
  * What comes before rows of a table in a transaction: a lock, which runs no code, and under it the question whether the table is the one
  * that the rows were made for. Pure: takes a target, returns statements.
  */
-import { heldNames, holdCodeBlock } from '../catalog/lock-code.ts';
-import type { LockCodeParameters } from '../catalog/lock-code.ts';
+import { heldNames, holdCodeBlock } from '../relations/lock-code.ts';
+import type { LockCodeParameters } from '../relations/lock-code.ts';
 import { quoteLiteral, relationName } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
 import { toStatement } from './prepared.ts';
@@ -49,7 +49,7 @@ export const numberSql = `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_i
 /** What the role `writer` needs for rows of a table. */
 export type Privilege = 'INSERT' | 'UPDATE' | 'DELETE';
 
-/** The questions about a table that runs code (catalog/lock-code.ts). */
+/** The questions about a table that runs code (relations/lock-code.ts). */
 function heldOf(target: Target, needs: readonly Privilege[]): LockCodeParameters {
   const { code, shape, oid } = target;
   return {

@@ -11,7 +11,7 @@ import { rowsOf, targetOf as madeTarget } from '../../test/support/rows.ts';
 import { startServer } from '../../test/support/server.ts';
 import { within } from '../../test/support/within.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
-import { toShape } from '../catalog/shape.ts';
+import { toShape } from '../relations/shape.ts';
 import type { Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 

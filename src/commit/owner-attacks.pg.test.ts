@@ -8,7 +8,7 @@ import { codes, nothingGained } from '../../test/support/owners.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { sampleOf } from '../../test/support/sample.ts';
 import type { TestServer } from '../../test/support/server.ts';
-import { toCode } from '../catalog/shape.ts';
+import { toCode } from '../relations/shape.ts';
 import { LoginRefused } from '../engine/owner-logins.ts';
 
 // Each role on one of the versions.

@@ -9,7 +9,7 @@ import { until } from '../../test/support/until.ts';
 import { isLong, sampleOf } from '../../test/support/sample.ts';
 import { debianBin } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
-import { toCode } from '../catalog/shape.ts';
+import { toCode } from '../relations/shape.ts';
 import type { Rows } from '../types/rows.ts';
 
 const removing = (rows: Rows, ...which: number[]): Rows => ({

@@ -2,7 +2,7 @@
  * The SQL of one version of a table; pure: takes a shape, returns statement texts. Every statement takes the documents as one
  * JSON array, `$1`, and lets the engine decode them, so that its types, domains and casts are what they are in SQL.
  */
-import { versionSql } from '../catalog/owner-code.ts';
+import { versionSql } from '../relations/owner-code.ts';
 import type { Column, KeyColumn, Shape } from '../types/shape.ts';
 import type { Target } from '../types/target.ts';
 import { quoteIdentifier as quote, quoteLiteral, relationName, stillNames } from '../kit/sql-text.ts';

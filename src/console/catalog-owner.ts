@@ -2,7 +2,7 @@
  * Whether the schema headgate of a database is Headgate's own. The owner of a database that has none can make a schema of that name, and the
  * console would run the code in it with the rights of whoever opens an address there. Takes Headgate's role, returns SQL. Pure.
  */
-import { trustedSql } from '../catalog/owner-code.ts';
+import { trustedSql } from '../relations/owner-code.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 
 /** No other statement of the console uses it: their search_path has PostgreSQL's own names alone. Headgate's statements read it, too. */

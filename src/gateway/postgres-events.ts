@@ -4,7 +4,7 @@
  */
 import type { PoolClient, QueryResult } from 'pg';
 import { Lanes, nothingExpected } from '../batch/lanes.ts';
-import { KnownRelations } from '../catalog/known-relations.ts';
+import { KnownRelations } from '../relations/known-relations.ts';
 import { PostgresLookup } from './relations.ts';
 import type { Relations } from './relations.ts';
 import { Commit } from '../commit/commit.ts';

@@ -6,7 +6,7 @@ import type { QueryResult } from 'pg';
 import { debianBin, embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
 import { summary } from '../../test/support/webhook-targets.ts';
 import { limits } from '../config/limits.ts';
-import { KnownRelations } from '../catalog/known-relations.ts';
+import { KnownRelations } from '../relations/known-relations.ts';
 import { PostgresLookup } from './relations.ts';
 import type { Query } from './relations.ts';
 import type { WriteMode } from './relations.ts';

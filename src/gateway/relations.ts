@@ -12,11 +12,11 @@ import { newestOf } from '../types/newest.ts';
 import type { Shape } from '../types/shape.ts';
 import type { Target } from '../types/target.ts';
 import { hasGatewayFunctions } from './gateway-functions.ts';
-import { keyMissing, notFound, notWritable, plainIntake } from '../catalog/known-relations.ts';
-import type { KnownRelations, Lookup } from '../catalog/known-relations.ts';
-import { toNewest } from '../catalog/newest.ts';
-import { relationColumns, relationsSql, toCode, toShape } from '../catalog/shape.ts';
-import type { RelationRow } from '../catalog/shape.ts';
+import { keyMissing, notFound, notWritable, plainIntake } from '../relations/known-relations.ts';
+import type { KnownRelations, Lookup } from '../relations/known-relations.ts';
+import { toNewest } from '../relations/newest.ts';
+import { relationColumns, relationsSql, toCode, toShape } from '../relations/shape.ts';
+import type { RelationRow } from '../relations/shape.ts';
 
 /** What happens to a row whose key already exists: refused by the engine, replaced, or left out. */
 export type WriteMode = 'insert' | 'upsert' | 'ignore';

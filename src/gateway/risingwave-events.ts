@@ -11,7 +11,7 @@ import type { StageContext } from '../observe/context.ts';
 import { RwCommit } from '../risingwave/commit.ts';
 import { RisingWaveLookup } from '../risingwave/relations.ts';
 import type { RwRelations } from '../risingwave/relations.ts';
-import { KnownRelations } from '../catalog/known-relations.ts';
+import { KnownRelations } from '../relations/known-relations.ts';
 import { RwSessions } from '../risingwave/sessions.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';

@@ -13,7 +13,7 @@ import { writtenPlainly } from '../kit/plain-settings.ts';
 import { endedSince, nowColumns, onceOnDisk, transactionsOf } from '../kit/position.ts';
 import type { Ended, NowColumns, TransactionsNow } from '../kit/position.ts';
 import { mayNameRelation, quoteIdentifier, quoteLiteral, relationName, stillNames } from '../kit/sql-text.ts';
-import { trustedSql } from '../catalog/owner-code.ts';
+import { trustedSql } from '../relations/owner-code.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import { addRow, inside } from './row-text.ts';

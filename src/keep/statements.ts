@@ -2,8 +2,8 @@
  * The statements of the keep room. Every name means PostgreSQL's own: they run with search_path = pg_catalog, pg_temp, in
  * transactions that set this themselves, because a pooler may lend a session to others.
  */
-import { holdCodeBlock } from '../catalog/lock-code.ts';
-import { trustedSql } from '../catalog/owner-code.ts';
+import { holdCodeBlock } from '../relations/lock-code.ts';
+import { trustedSql } from '../relations/owner-code.ts';
 import { quoteIdentifier as quote, quoteLiteral, stillNames, timeText } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 
@@ -69,7 +69,7 @@ export const myTurn = 'select from headgate.keeping for update skip locked';
 
 /**
  * In the session that removes its rows. Prevents from here on: another owner, trigger, rule, policy, index or column. HG003: code of another role
- * would run with the rights of this session (catalog/lock-code.ts).
+ * would run with the rights of this session (relations/lock-code.ts).
  */
 export const hold = ({ oid, name }: Leaf, { owner, own }: KeptTable): string =>
   holdCodeBlock({

@@ -3,7 +3,7 @@
  * or the result for a whole group to the spool. Refuses with what commit.ts does, and with `engine_unavailable` for any problem there that is not a
  * row's fault: the sender does not learn of it, and the reason is observed. Uses sessions of the tables' servers, at most `intoServersMax` of them.
  */
-import { KnownRelations } from '../catalog/known-relations.ts';
+import { KnownRelations } from '../relations/known-relations.ts';
 import { rememberedOf } from '../kit/memoize.ts';
 import { relationName } from '../kit/sql-text.ts';
 import type { Group, GroupCommit, Outcome } from '../types/rows.ts';

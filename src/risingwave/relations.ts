@@ -2,8 +2,8 @@
  * Tables of one RisingWave database, by the names that applications give them. Takes a name as SQL writes it, returns Targets; refuses
  * with `relation_not_found`, `relation_not_writable` and `key_missing`. Uses the database through the one function that it is given.
  */
-import { keyMissing, notFound, notWritable, plainIntake } from '../catalog/known-relations.ts';
-import type { KnownRelations, Lookup } from '../catalog/known-relations.ts';
+import { keyMissing, notFound, notWritable, plainIntake } from '../relations/known-relations.ts';
+import type { KnownRelations, Lookup } from '../relations/known-relations.ts';
 import type { Target } from '../types/target.ts';
 import { parseDefinition } from './definition.ts';
 import { literal } from './literal.ts';

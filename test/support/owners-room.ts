@@ -2,7 +2,7 @@
 import type { TestContext } from 'node:test';
 import { Client } from 'pg';
 import { letWriterIn, migrate, readMigrations } from '../../src/catalog/migrate.ts';
-import type { ShapeChoice } from '../../src/catalog/shape.ts';
+import type { ShapeChoice } from '../../src/relations/shape.ts';
 import { CommitPools } from '../../src/commit/commit-pools.ts';
 import { SpoolCommit } from '../../src/commit/hand-over.ts';
 import type { HandOverBatch } from '../../src/commit/hand-over.ts';

@@ -3,7 +3,7 @@
 
 -- The last statement of a transaction that stores requests, if no other has asked this: is the table still the one that they were checked
 -- and written for? The COPY before it holds a lock on the table, so the answer stays true until COMMIT. `mark` covers columns, triggers,
--- checks and index expressions, and whether there are rules or row-level security (catalog/owner-code.ts). The function is volatile, so
+-- checks and index expressions, and whether there are rules or row-level security (relations/owner-code.ts). The function is volatile, so
 -- that it sees what is committed when it is called: the calling statement may have waited for the lock, and its own snapshot is older.
 CREATE OR REPLACE FUNCTION headgate.confirm(relation_name text, relation oid, mark text, owner oid) RETURNS void
 LANGUAGE plpgsql AS $body$

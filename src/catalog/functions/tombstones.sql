@@ -8,7 +8,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   FROM pg_class c WHERE c.oid = may_bury.relation
 $body$;
 
--- Refuses what catalog/newest.ts could not use. `places`: [{column} | {header} | {path, type}]; NULL: rows have no version.
+-- Refuses what relations/newest.ts could not use. `places`: [{column} | {header} | {path, type}]; NULL: rows have no version.
 CREATE OR REPLACE FUNCTION headgate.refuse_unversioned(relation regclass, places jsonb, includes jsonb, document jsonb, options jsonb) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE

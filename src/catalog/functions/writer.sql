@@ -37,7 +37,7 @@ BEGIN
 END
 $body$;
 
--- Whether rows of a table run code of an owner for whom Headgate cannot log in, as far as can be seen when the table is made (catalog/shape.ts
+-- Whether rows of a table run code of an owner for whom Headgate cannot log in, as far as can be seen when the table is made (relations/shape.ts
 -- sees everything).
 CREATE OR REPLACE FUNCTION headgate.lacks_login(relation oid) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
