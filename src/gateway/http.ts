@@ -9,7 +9,6 @@ import type { ListenAt } from '../kit/listen-at.ts';
 import { remembered } from '../kit/memoize.ts';
 import type { Connection } from '../http/connection.ts';
 import type { HttpRequest, Incoming } from '../http/exchange.ts';
-import type { HttpHandler } from '../http/http-server.ts';
 import type { HttpReply } from '../http/reply.ts';
 import type { Limits } from '../config/limits.ts';
 import { monotonicMs } from '../observe/context.ts';
@@ -33,6 +32,7 @@ import { sqlRoute } from './sql-route.ts';
 import { streamRoute } from './stream-route.ts';
 import type { EventStreams } from './streams.ts';
 import type { SqlSessions, SqlSurroundings } from './sql-sessions.ts';
+import type { HttpHandler } from '../http/requests.ts';
 
 /** Throws or rejects with Refused. */
 type Handler = (exchange: GatewayExchange) => Promise<void> | void;

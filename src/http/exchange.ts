@@ -24,6 +24,7 @@ import { parseCodings } from './inflation.ts';
 import { endInOneWrite, writeHead } from './node-answer.ts';
 import type { OwnHeader, HttpReply } from './reply.ts';
 import { WholeRequest } from './plain-request-parser.ts';
+import { longWork } from '../kit/time-slices.ts';
 
 const tooManyChunks = refusal('malformed_request', 'the body comes in too many small chunks');
 
@@ -32,8 +33,6 @@ export interface ServerContext {
   readonly limits: Limits;
   readonly inFlight: BytesInFlight;
   readonly inflations: Inflations;
-  /** Work on a large body as a whole, such as its HMAC, is done for one body at a time; null: this one is small. */
-  readonly bodyTurn: (bytes: number) => Promise<void> | null;
   /** ms since 1970 */
   readonly now: () => number;
   /** null: everybody may connect, and no proxy is trusted. */
@@ -190,21 +189,21 @@ export abstract class Exchange implements LiveRequest {
 
   /** All of the body, decompressed; at once if it is there. Called at most once; throws Refused, or rejects with it. */
   protected readBody(rules: BodyRules, keepsEncoded = false): Buffer | Promise<Buffer> {
-    const { limits, bodyTurn } = this.context;
+    const { limits } = this.context;
     const { request } = this;
     if (request instanceof WholeRequest) return this.#takeBody(request, rules);
     const codings = parseCodings(request.headers['content-encoding'], limits.contentCodingsMax);
     const why = this.#failure ?? ('code' in codings ? codings : this.#bodyRefusal(request, rules));
     if (why !== null) return Promise.reject(new Refused(why));
     this.#askForBody();
-    const reader = new BodyReader(request, this.share, rules, bodyTurn);
+    const reader = new BodyReader(request, this.share, rules, (bytes) => this.#bodyTurn(bytes));
     this.#reading = reader;
     if ('code' in codings || codings.length === 0) return reader.promise;
     return reader.promise.then(async (read) => {
       // A copy: what is decompressed is freed. Both are counted until the answer.
       if (keepsEncoded) this.#encodedBody = Buffer.from(read);
       const body = await this.#inflate(read, codings, rules);
-      await bodyTurn(body.length);
+      await this.#bodyTurn(body.length);
       return body;
     });
   }
@@ -220,8 +219,13 @@ export abstract class Exchange implements LiveRequest {
     const tooLarge = body.length > bytesMax ? refusal('body_too_large') : null;
     const why = gone ?? this.#failure ?? tooLarge ?? this.share.take(body.length);
     if (why !== null) throw new Refused(why);
-    const turn = this.context.bodyTurn(body.length);
+    const turn = this.#bodyTurn(body.length);
     return turn === null ? this.#whole(body) : turn.then(() => this.#whole(body));
+  }
+
+  /** Work on a large body as a whole, such as its HMAC, is done for one body at a time; null: this one is small. */
+  #bodyTurn(bytes: number): Promise<void> | null {
+    return bytes < this.context.limits.spacedBodyBytes ? null : longWork.turn(bytes);
   }
 
   #whole(body: Buffer): Buffer {

@@ -12,7 +12,6 @@ import type { TlsSource } from '../access/tls-source.ts';
 import type { Connection } from '../http/connection.ts';
 import type { ServerContext, HttpRequest, Incoming } from '../http/exchange.ts';
 import { HttpServer } from '../http/http-server.ts';
-import type { HttpHandler, Offers } from '../http/http-server.ts';
 import type { SenderHandshakes } from '../ingest/handshake.ts';
 import type { Ingest } from '../ingest/ingest.ts';
 import type { RequestStreams } from '../ingest/ingest-stream.ts';
@@ -33,6 +32,7 @@ import { createRefusalReplies } from './reply.ts';
 import { isIngestTarget, isWebhookTarget, webhookPrefix } from '../ingest/routes.ts';
 import { Backlogs } from './unacked.ts';
 import { WebSocketDoor } from './websocket.ts';
+import type { HttpHandler, Offers } from '../http/requests.ts';
 
 export interface ListenerOptions {
   readonly host: string;
