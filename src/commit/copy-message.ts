@@ -9,7 +9,7 @@ import { quoteIdentifier, quoteLiteral, relationName } from '../kit/sql-text.ts'
 import { mergedBytes, Pieces, documentCount, documentLength } from './wire-message.ts';
 import type { SessionFacts } from './commit-connection.ts';
 import { holdCodeSql, lockSql, numberSql } from './lock-table.ts';
-import { cleanUpStatements, isMeant, safePath, settingStatements } from './statements.ts';
+import { cleanUpStatements, isMeant, isMeantFirst, safePath, settingStatements } from './statements.ts';
 import type { TransactionSettings } from './table-statements.ts';
 import { isPlain } from './session-role.ts';
 
@@ -52,17 +52,18 @@ export function groupStatement(
   const hold = isPlain(target)
     ? [lockSql(target), `${confirm}, ${numberSql}`]
     : [holdCodeSql(target, ['INSERT'])];
-  const looking = new Set([...hold, confirm]);
-  const copy = copySql(target, facts);
+  const first = isMeantFirst(target);
+  const copy = [...first, copySql(target, facts)];
+  const looking = new Set([...hold, confirm, ...first]);
   const ending = commit === 'off' ? 'off' : facts.commit;
   // The code of the table sees the path of any client, and what it has set does not apply to COMMIT.
   const statements = isPlain(target)
-    ? [...before, ...hold, copy, confirm]
+    ? [...before, ...hold, ...copy, confirm]
     : [
         ...before,
         ...hold,
         `select ${set('search_path', facts.path)}`,
-        copy,
+        ...copy,
         `select ${set('search_path', safePath)}, ${set('synchronous_commit', ending)}`,
         confirm,
         ...(shared ? cleanUpStatements(ending) : [`select ${set('search_path', facts.path)}`]),

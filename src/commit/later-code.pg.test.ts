@@ -11,10 +11,16 @@ import { embeddedBin } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { ValueSearch } from './value-at-fault.ts';
 import { remove } from '../keep/statements.ts';
-import { copySql } from './copy-message.ts';
+import { copySql, groupStatement } from './copy-message.ts';
 import { removeOlderStatement, storeNewerStatement, storeNewestStatement } from './newest-statements.ts';
 import { roundTrip } from './round-trip.ts';
-import { removeStatement, storeDocumentsStatement, storeStatement } from './statements.ts';
+import {
+  isMeantFirst,
+  removeStatement,
+  storeDocumentsStatement,
+  storeStatement,
+  storeValuesStatement,
+} from './statements.ts';
 import { TableStatements } from './table-statements.ts';
 import type { Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
@@ -188,7 +194,21 @@ suite('code that a table gets after it was read', () => {
       ...hers,
       shape: { ...hers.shape, columns: [{ ...hers.shape.columns[1], name: 'v' }] },
     } as Target;
+    // On Citus, of which this server has nothing: either the statement has the condition, or it comes right before.
+    const spread = { ...hers, shape: { ...hers.shape, distributedByCitus: true } } as Target;
+    const copied = { ...documents, shape: { ...documents.shape, distributedByCitus: true } } as Target;
+    const grouped = groupStatement(
+      copied,
+      { commit: 'as it is', timeoutMs: null },
+      { role: 'root', path: '', commit: 'on', apart: false },
+      false,
+    ).sql.split('; ');
+    const at = grouped.findIndex((it) => it.startsWith('copy '));
+    assert.deepEqual(grouped.slice(at - 2, at), isMeantFirst(copied));
     for (const text of [
+      storeStatement(spread),
+      storeValuesStatement(spread).replace(', $1, $2)', `, '[]'::json, '')`).replaceAll('$1', `''[]''::json`),
+      isMeantFirst(spread)[1] ?? '',
       storeStatement(hers),
       storeStatement({ ...hers, shape: { ...hers.shape, writeMode: 'insert' } }),
       storeStatement({ ...hers, shape: { ...hers.shape, writeMode: 'ignore' } }),

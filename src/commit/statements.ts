@@ -34,15 +34,26 @@ export function underPath({ code }: Target): string {
 
 const where = (condition: string): string => (condition === '' ? '' : ` where ${condition}`);
 
-/** For a statement that writes into the target. Servers of Citus know its rows by other oids. */
+/** For a statement that writes into the target. Servers of Citus know its rows by other oids: there isMeantFirst comes before the statement. */
 export function isMeant(target: Target): string {
   return target.shape.distributedByCitus === true ? 'true' : stillNames(relationName(target), target.oid);
 }
 
-/** Of a statement that writes into the target: isMeant, and underPath. */
+/**
+ * Right before a statement that writes into the target and cannot have the condition itself; none: it has it. PostgreSQL learns of renamings when it takes a
+ * lock that it does not hold yet: after these two it takes none until it has read the name again.
+ */
+export function isMeantFirst(target: Target): readonly string[] {
+  if (target.shape.distributedByCitus !== true) return [];
+  const name = relationName(target);
+  return [`lock table only ${name} in row exclusive mode`, `select where ${stillNames(name, target.oid)}`];
+}
+
+/** Of a query of no table whose rows are written into the target: isMeant, which Citus evaluates at the coordinator then, and underPath. */
 function whereMeant(target: Target): string {
   const path = underPath(target);
-  return ` where ${isMeant(target)}${path === '' ? '' : ` and ${path}`}`;
+  const still = stillNames(relationName(target), target.oid);
+  return ` where ${still}${path === '' ? '' : ` and ${path}`}`;
 }
 
 /** Stores the documents of `$1` unchanged in the one column, which is jsonb. */
@@ -69,7 +80,7 @@ export function storeValuesStatement(target: Target, kept: readonly string[] = [
   const { columns } = target.shape;
   const row = `(${columns.map(() => '%L').join(', ')})`;
   const values = `select pg_catalog.string_agg(pg_catalog.format('${row}', ${names(columns)}), ', ') from (${rows}) as v`;
-  const texts = [into, values, conflict].map(quoteLiteral);
+  const texts = [[...isMeantFirst(target), into].join('; '), values, conflict].map(quoteLiteral);
   return `select headgate.store_values(${texts.join(', ')}, $1, $2)`;
 }
 

@@ -30,6 +30,7 @@ import {
   confirmCataloguedStatement,
   confirmStatement,
   isKeyed,
+  isMeantFirst,
   lockStatements,
   probeStatement,
   removeProbeStatement,
@@ -208,6 +209,12 @@ export class TableStatements {
         });
       if (this.#remove === null) throw new Error('rows of a table without a key are not deleted');
       const all = parts.map((part) => ({ ...part, without: null }));
+      const [, meant] = isMeantFirst(this.target);
+      if (meant !== undefined)
+        steps.push(
+          { statement: null, messages: () => lockMessages(this.target), between: true },
+          { ...nameless(sql(meant, []), []), checks: true, between: true },
+        );
       add({ ...this.#rows(this.#remove, all, deletes, facts), deletes: true, ...said });
     }
     return steps;
