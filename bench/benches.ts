@@ -1,6 +1,7 @@
-/** The eight scenarios and the comparison, in the order of the report. */
+/** The scenarios, the comparison and the pages of the console, in the order of the report. */
 import { batches } from './batches.ts';
 import { comparison } from './comparison.ts';
+import { consolePages } from './console.ts';
 import { events } from './events.ts';
 import { owners } from './owners.ts';
 import type { Bench } from './report.ts';
@@ -20,4 +21,5 @@ export const benches: readonly Bench[] = [
   sql,
   spool,
   tracing,
+  consolePages,
 ];

@@ -17,7 +17,7 @@ import { openAlerts } from './wire-alerts.ts';
 import type { AlertParts } from './wire-alerts.ts';
 import type { ObservedConditions } from '../alerts/observed-conditions.ts';
 import { openConsoleOf } from './console.ts';
-import type { ReplayDeps } from '../console/replay.ts';
+import type { ConsoleParts } from './console.ts';
 import { healthOf } from '../console/health.ts';
 import { createMachine } from '../console/machine.ts';
 import { doorAt } from '../host/ports.ts';
@@ -31,7 +31,7 @@ export interface AdminParts {
   readonly sql: { readonly host: string; readonly port: number };
   readonly gateway: { readonly host: string; readonly port: number };
   readonly metrics: Metrics;
-  readonly catalog: ReplayDeps['catalog'] & AlertParts['catalog'];
+  readonly catalog: ConsoleParts['catalog'] & AlertParts['catalog'];
   readonly signs: ObservedConditions;
   /** Of this process only. */
   readonly tail: TailSource;

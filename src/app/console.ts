@@ -20,6 +20,7 @@ import { consoleIsOn } from '../host/door-settings.ts';
 import { pageFolder } from './program-files.ts';
 import { ownBase } from '../ddl/endpoints.ts';
 import { replayed } from '../console/replay.ts';
+import type { Catalog } from '../catalog/catalog.ts';
 import type { ReplayDeps } from '../console/replay.ts';
 import { makeSecret, senderInfos, sendTest, whichSender, wrongSecret } from '../console/senders.ts';
 
@@ -33,7 +34,7 @@ export interface ConsoleParts {
   readonly listen: { readonly host: string; readonly port: number } | null;
   readonly sql: { readonly host: string; readonly port: number };
   readonly gateway: { readonly host: string; readonly port: number };
-  readonly catalog: ReplayDeps['catalog'];
+  readonly catalog: ReplayDeps['catalog'] & Pick<Catalog, 'shown'>;
   readonly tail: TailSource;
   readonly held: (of: HeldQuestion) => Promise<HeldRequest | null>;
   readonly health: () => Promise<Health>;
@@ -64,6 +65,12 @@ export async function openConsoleOf(parts: ConsoleParts, closer: Closer): Promis
       makeSecret,
       wrongSecret,
       whichSender,
+      unusable: async (name, oids) =>
+        Object.fromEntries(
+          (await parts.catalog.shown(name, new Set(oids))).flatMap(({ oid, unusable }) =>
+            unusable === null ? [] : [[String(oid), unusable]],
+          ),
+        ),
       send: (test, who) => sendTest(test, who, { ...about(parts, '', database), catalog: parts.catalog }),
       replay: (replay, who) =>
         replayed(replay, who, { ...about(parts, '', database), catalog: parts.catalog }),

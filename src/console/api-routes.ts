@@ -29,6 +29,7 @@ import {
   readList,
   readLogin,
   readObject,
+  readOids,
   readReplay,
   readRetry,
   readSqlCall,
@@ -41,7 +42,7 @@ import type { ListDeps } from './request-list.ts';
 import { RunningRetry } from './retries.ts';
 import { RunningStatements } from './running-statements.ts';
 import { tryHmac } from './try-hmac.ts';
-import { ownedTable } from './statements.ts';
+import { ownedTable, visibleTables } from './statements.ts';
 import type { ConsoleSession, ConsoleSessions, ConsoleUser } from './sessions.ts';
 import { SqlRunner } from './sql.ts';
 import type { SqlDoorAt } from './sql.ts';
@@ -54,6 +55,8 @@ export interface ConsoleAnswers {
   /** Why no request can be accepted; null: they can. */
   ready(): string | null;
   machine(): Promise<Machine>;
+  /** Why requests for these tables cannot be taken, by oid: of those alone for which they cannot. */
+  unusable(database: string, oids: readonly number[]): Promise<Readonly<Record<string, string>>>;
   /** A secret in this sender's form; null: it cannot be generated, or no such sender exists. */
   makeSecret(sender: string, placeholder: boolean): string | null;
   /** The sender that has this check; null: none. */
@@ -137,6 +140,7 @@ export class ConsoleApi {
       machine: ['GET', () => this.#machine(asked)],
       'make-secret': ['POST', () => this.#makeSecret(asked)],
       'which-sender': ['POST', () => this.#whichSender(asked)],
+      unusable: ['POST', () => this.#unusable(asked)],
       'secret-form': ['POST', () => this.#secretForm(asked)],
       'try-hmac': ['POST', () => this.#tryHmac(asked)],
       send: ['POST', () => this.#send(asked)],
@@ -314,6 +318,21 @@ export class ConsoleApi {
     const found: (SenderName | null)[] = [];
     for (const it of checks) found.push(await this.#inTurn(() => this.#deps.answers.whichSender(it)));
     writeJson(response, 200, found);
+  }
+
+  async #unusable(asked: Asked): Promise<void> {
+    const { runner, who } = this.#ofRole(asked.request);
+    const oids = readOids(await readObject(asked.request));
+    if (oids.length === 0) return writeJson(asked.response, 200, {});
+    const call = { sql: visibleTables(oids), write: false, own: true } as const;
+    const answer = await this.#run(asked, async () => {
+      const seen = (await runner.run(call, goneOf(asked.response)))?.tables[0]?.rows ?? [];
+      return this.#deps.answers.unusable(
+        who.database,
+        seen.map(([oid]) => Number(oid)),
+      );
+    });
+    if (answer !== null) writeJson(asked.response, 200, answer);
   }
 
   async #tryHmac({ request, response }: Asked): Promise<void> {

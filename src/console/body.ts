@@ -3,6 +3,7 @@
  * `request_aborted`, `malformed_request` and `replay_impossible`. The bodies are small and the console's own: no payload of a webhook passes
  * here.
  */
+import { endpointsPage } from './endpoint-list.ts';
 import type { IncomingMessage } from 'node:http';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
@@ -100,6 +101,14 @@ export function readTrial({ form, secret, request }: Members): HmacTrial {
   const { headers, body } = (request ?? {}) as Members;
   if (typeof body !== 'string') throw malformed('a request to try has headers and body');
   return { form, secret, request: { headers: readHeaders(headers), body } };
+}
+
+/** Tables by oid: as many as a page of them has. */
+export function readOids({ oids }: Members): readonly number[] {
+  const isOid = (it: unknown): it is number => Number.isSafeInteger(it) && Number(it) > 0;
+  if (!Array.isArray(oids) || oids.length > endpointsPage || !oids.every(isOid))
+    throw malformed(`oids are at most ${endpointsPage} numbers`);
+  return oids;
 }
 
 /** `database`: for sessions that may see all of them. */

@@ -102,7 +102,7 @@ shown AS MATERIALIZED (
     LIMIT ${endpointsPage} OFFSET ${Math.trunc(page) * endpointsPage}
   ) l
 )
-SELECT s.nspname, s.relname, s.expression, ${secretsOf('s.oid')} AS secrets,
+SELECT s.oid, s.nspname, s.relname, s.expression, ${secretsOf('s.oid')} AS secrets,
   (SELECT pg_catalog.json_agg(b.alias ORDER BY b.position) FROM headgate.webhook_table_secret b WHERE b.relation::oid = s.oid) AS aliases,
   s.rank, s.stored, s.unauthorized, s.refused, s.unavailable, s.problem, s.missing, e.last_at, e.p99_ms,
   greatest(c.reltuples::bigint, pg_stat_get_live_tuples(s.oid)) AS rows_estimate, ${tableBytes('s.oid')} AS bytes
@@ -184,7 +184,7 @@ LIMIT 5`;
 
 /** What one endpoint is; no row: it is not one of the role's. */
 export const readFacts = ({ schema, table }: TableRef): string => `WITH ${locked}
-SELECT w.options::text AS options, w.expression, headgate.owns_table(w.relation) AS owned,
+SELECT c.oid, w.options::text AS options, w.expression, headgate.owns_table(w.relation) AS owned,
   (SELECT pg_catalog.json_agg(b.alias ORDER BY b.position) FROM headgate.webhook_table_secret b WHERE b.relation::oid = c.oid) AS aliases,
   greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid)) AS rows_estimate, ${tableBytes('c.oid')} AS bytes
 FROM headgate.webhook_table w

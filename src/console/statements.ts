@@ -30,7 +30,6 @@ ORDER BY requests DESC, last_at DESC
 LIMIT ${listMax.reasons}`;
 
 /** URL, sender, check, last request and counts of a day, for every table of the role. */
-export const showEndpoints = 'SHOW ENDPOINTS';
 
 /** A table that is gone is a superuser's. */
 export const owned = (schema: string, table: string): string => `coalesce((
@@ -129,6 +128,11 @@ JOIN pg_catalog.pg_class c ON c.oid = w.relation::oid
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = ${literal(schema)} AND c.relname = ${literal(table)}
   AND headgate.owns_table(w.relation) AND has_table_privilege(w.relation, 'SELECT')`;
+
+/** Of these tables, by oid, those that the role may look at. */
+export const visibleTables = (oids: readonly number[]): string => `SELECT w.relation::oid
+FROM headgate.webhook_table w
+WHERE w.relation::oid::text IN (${oids.map((oid) => literal(String(oid))).join(', ')}) AND headgate.sees_table(w.relation)`;
 
 export interface ExplainParts {
   /** Name and value. */

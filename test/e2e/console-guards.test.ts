@@ -66,6 +66,7 @@ const paths = [
     'request',
     'try-hmac',
     'which-sender',
+    'unusable',
     'secret-form',
     'retry',
     'retry-cancel',

@@ -1,16 +1,17 @@
 /**
  * What is wrong with an endpoint, in a word and in a sentence: it cannot be used, or all or some requests of the last hour were
- * refused. From SHOW ENDPOINTS and the counts of the last hour (`headgate.traffic`).
+ * refused. From the checks that this Headgate has read and the counts of the last hour (`headgate.traffic`).
  */
 import type { JSX } from 'preact';
 import { listTraffic, readGap, showGaps } from '../endpoint-list.ts';
-import { showEndpoints } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
-import { useRows } from './load.ts';
+import { useLoaded, useRows } from './load.ts';
 import type { ResultRow } from './load.ts';
 import { digitsText } from '../visible-text.ts';
 import { Badge, Text } from './components.tsx';
 import { to } from './route.ts';
+import { call } from './server.ts';
+import type { CallOptions } from './server.ts';
 
 export interface EndpointStatus {
   readonly kind: 'good' | 'bad' | 'warn' | 'plain';
@@ -21,20 +22,17 @@ export interface EndpointStatus {
   readonly sentence: string | null;
 }
 
-/** `known`: from SHOW ENDPOINTS; `hour`: requests of the last hour and what its sender's log says (endpoint-list.ts); undefined: neither. */
-export function stateOf(known: ResultRow | undefined, hour: ResultRow | undefined): EndpointStatus {
-  const state = requestsOf(known, hour);
+/** `unusable`: why no request can be taken, or null; `hour`: requests of the last hour and what its sender's log says (endpoint-list.ts); undefined: neither. */
+export function stateOf(unusable: string | null, hour: ResultRow | undefined): EndpointStatus {
+  const state = requestsOf(unusable, hour);
   const gap = gapOf(hour);
   if (gap === null) return state;
   return state.kind === 'bad' ? { ...state, brief: `${state.brief}; ${gap.brief}` } : gap;
 }
 
 /** Each that has a sentence. */
-export function troublesOf(
-  known: ResultRow | undefined,
-  hour: ResultRow | undefined,
-): readonly EndpointStatus[] {
-  const all = [requestsOf(known, hour), gapOf(hour)];
+export function troublesOf(unusable: string | null, hour: ResultRow | undefined): readonly EndpointStatus[] {
+  const all = [requestsOf(unusable, hour), gapOf(hour)];
   return all.filter((it) => it !== null).filter(({ sentence }) => sentence !== null);
 }
 
@@ -56,10 +54,9 @@ function gapOf(row: ResultRow | undefined): EndpointStatus | null {
   };
 }
 
-function requestsOf(known: ResultRow | undefined, hour: ResultRow | undefined): EndpointStatus {
-  const check = known?.['Check'] ?? '';
-  if (check.startsWith('unusable'))
-    return { kind: 'bad', word: 'unusable', brief: 'unusable', sentence: check };
+function requestsOf(unusable: string | null, hour: ResultRow | undefined): EndpointStatus {
+  if (unusable !== null)
+    return { ...said('bad', 'unusable'), sentence: `No request can be taken: ${unusable}.` };
   const of = (name: string): number => Number(hour?.[name] ?? 0);
   const [stored, forged, misfit, later] = [
     of('stored'),
@@ -109,29 +106,34 @@ const said = (kind: EndpointStatus['kind'], word: string, brief = word): Endpoin
 });
 
 /** By schema and table. */
-export function rowOf(
+export const rowOf = (
   rows: readonly ResultRow[] | null,
   { schema, table }: TableRef,
-  names: 'shown' | 'sql',
-): ResultRow | undefined {
-  const [first, second] = names === 'shown' ? ['Schema', 'Name'] : ['schema_name', 'table_name'];
-  return rows?.find((row) => row[first ?? ''] === schema && row[second ?? ''] === table);
+): ResultRow | undefined => rows?.find((row) => row['schema_name'] === schema && row['table_name'] === table);
+
+/** Why no request can be taken for these tables, by oid; those that work are not in it. */
+export function useUnusable(oids: readonly string[]): Readonly<Record<string, string>> {
+  const key = oids.join(' ');
+  const load = (options: Omit<CallOptions, 'body'>): Promise<Readonly<Record<string, string>>> =>
+    call('unusable', { ...options, body: { oids: oids.map(Number) } });
+  return useLoaded(`unusable ${key}`, load, 15_000).value ?? {};
 }
 
 interface Props {
   readonly of: TableRef;
+  readonly oid: string;
   /** Of its check. */
   readonly secrets: readonly string[];
 }
 
 /** The banner of an endpoint's page. */
-export function Trouble({ of, secrets }: Props): JSX.Element {
-  const known = rowOf(useRows(showEndpoints, 15_000).value, of, 'shown');
-  const hour = rowOf(useRows(listTraffic([of]), 15_000).value, of, 'sql');
+export function Trouble({ of, oid, secrets }: Props): JSX.Element {
+  const unusable = useUnusable([oid])[oid] ?? null;
+  const hour = rowOf(useRows(listTraffic([of]), 15_000).value, of);
   const gap = useRows(readGap(of), 15_000).value?.[0];
   return (
     <>
-      {troublesOf(known, { ...hour, ...gap }).map((it) => (
+      {troublesOf(unusable, { ...hour, ...gap }).map((it) => (
         <OneTrouble key={it.word} of={of} secrets={secrets} trouble={it} />
       ))}
     </>
@@ -142,7 +144,7 @@ function OneTrouble({
   of,
   secrets,
   trouble: { kind, word, sentence },
-}: Props & { readonly trouble: EndpointStatus }): JSX.Element {
+}: Omit<Props, 'oid'> & { readonly trouble: EndpointStatus }): JSX.Element {
   return (
     <p class={`trouble ${kind === 'bad' ? 'verdict bad' : 'strip'}`} role="status">
       <Badge kind={kind}>{word}</Badge> <Text of={sentence ?? ''} max={400} />{' '}

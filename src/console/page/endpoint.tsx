@@ -59,7 +59,9 @@ export function Endpoint({ schema, table, tab }: Props): JSX.Element {
         <Copy text={curl} label="Copy curl" hotkey="c" kind="" />
       </div>
       <Reachable />
-      <Trouble of={ref} secrets={facts?.owned === true ? facts.secrets : []} />
+      {facts === null ? null : (
+        <Trouble of={ref} oid={facts.row['oid'] ?? ''} secrets={facts.owned ? facts.secrets : []} />
+      )}
       <div class="two chart-and-facts">
         <Traffic of={ref} range={range} loaded={traffic} />
         {facts === null ? null : <Facts facts={facts} of={ref} requests={sumsOf(traffic.value ?? []).all} />}

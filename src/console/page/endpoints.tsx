@@ -14,13 +14,13 @@ import { Bars, barsOf, boundText } from './chart.tsx';
 import type { BarKind } from './chart.tsx';
 import { FirstSteps } from './first-steps.tsx';
 import { keyOf, lastSeen } from './live.ts';
-import { useLoaded, useRows, useRowsIf, useSettled } from './load.ts';
+import { useLoaded, useRows, useSettled } from './load.ts';
 import type { ResultRow } from './load.ts';
 import { Ago, Badge, Copy, Listing, Sql } from './components.tsx';
 import { timeOf } from '../request-rows.ts';
 import { go, route, to } from './route.ts';
 import { call } from './server.ts';
-import { rowOf, stateOf } from './endpoint-problem.tsx';
+import { rowOf, stateOf, useUnusable } from './endpoint-problem.tsx';
 import type { EndpointStatus } from './endpoint-problem.tsx';
 
 /** Kept for those who used to find it here. */
@@ -87,7 +87,7 @@ export function Endpoints(): JSX.Element {
           )
         }
       >
-        {(rows) => <Table rows={rows} many={Number(counts?.['all'] ?? 0) > knownMax} />}
+        {(rows) => <Table rows={rows} />}
       </Listing>
       {counts === null ? null : <Pages filter={filter} total={total} turn={(page) => change({ page })} />}
       <Sql text={[sql, countEndpoints(filter.text)].join(';\n\n')} />
@@ -161,14 +161,11 @@ function Pages({ filter: { page, sort }, total, turn }: PagesProps): JSX.Element
   );
 }
 
-/** SHOW ENDPOINTS, which alone says that a check is unusable, is read up to this number of endpoints. */
-const knownMax = 1_000;
-
 const refOf = (row: ResultRow): TableRef => ({ schema: row['nspname'] ?? '', table: row['relname'] ?? '' });
 
-function Table({ rows, many }: { readonly rows: readonly ResultRow[]; readonly many: boolean }): JSX.Element {
+function Table({ rows }: { readonly rows: readonly ResultRow[] }): JSX.Element {
   const traffic = useRows(listTraffic(rows.map(refOf)), 15_000).value;
-  const known = useRowsIf(many ? null : 'SHOW ENDPOINTS', 15_000).value;
+  const unusable = useUnusable(rows.map((row) => row['oid'] ?? ''));
   const checks = rows.map((row) => ({
     expression: row['expression'] ?? '',
     secrets: JSON.parse(row['aliases'] ?? '[]') as string[],
@@ -198,8 +195,8 @@ function Table({ rows, many }: { readonly rows: readonly ResultRow[]; readonly m
               key={`${row['nspname']}.${row['relname']}`}
               row={row}
               sender={senders?.[i]?.name ?? null}
-              shown={rowOf(known, refOf(row), 'shown')}
-              day={rowOf(traffic, refOf(row), 'sql')}
+              unusable={unusable[row['oid'] ?? ''] ?? null}
+              day={rowOf(traffic, refOf(row))}
             />
           ))}
         </tbody>
@@ -218,16 +215,16 @@ function openState(known: EndpointStatus): EndpointStatus {
 interface EndpointRowProps {
   readonly row: ResultRow;
   readonly sender: string | null;
-  /** From SHOW ENDPOINTS, and from listTraffic. */
-  readonly shown: ResultRow | undefined;
+  readonly unusable: string | null;
+  /** From listTraffic. */
   readonly day: ResultRow | undefined;
 }
 
-function EndpointRow({ row, sender, shown, day }: EndpointRowProps): JSX.Element {
+function EndpointRow({ row, sender, unusable, day }: EndpointRowProps): JSX.Element {
   const { schema, table } = refOf(row);
   const url = urlOf(schema, table);
   const seen = lastSeen.value.get(keyOf(schema, table));
-  const known = stateOf(shown, row);
+  const known = stateOf(unusable, row);
   const state = row['expression'] === null ? openState(known) : known;
   const last = Math.max(seen?.atMs ?? 0, timeOf(row['last_at'] ?? null) || 0);
   const refused = Number(day?.['day_refused'] ?? 0);

@@ -3,13 +3,12 @@ import type { JSX } from 'preact';
 import type { SenderInfo } from '../api.ts';
 import { qualified } from '../quote.ts';
 import { recognised } from '../guess-sender.ts';
-import { showEndpoints } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
-import { useLoaded, useRows } from './load.ts';
+import { useFacts } from './endpoint-facts.tsx';
+import { useLoaded } from './load.ts';
 import { Code, Text } from './components.tsx';
 import { to } from './route.ts';
 import { call } from './server.ts';
-import { rowOf } from './endpoint-problem.tsx';
 
 interface Props {
   readonly table: TableRef;
@@ -18,9 +17,9 @@ interface Props {
 
 export function LooksLike({ table, headers }: Props): JSX.Element | null {
   const senders = useLoaded('senders', (options) => call<readonly SenderInfo[]>('senders', options)).value;
-  const endpoints = useRows(showEndpoints).value;
-  if (senders === null || endpoints === null) return null;
-  const own = rowOf(endpoints, table, 'shown')?.['Sender'] ?? null;
+  const facts = useFacts(table);
+  if (senders === null || facts === null || facts === 'none') return null;
+  const own = facts.sender?.id ?? null;
   const like = recognised(headers, senders);
   const [first] = like;
   if (first === undefined || like.some(({ id }) => id === own)) return null;

@@ -155,9 +155,25 @@ export function listOf(address: ListAddress): RequestList {
 /** Another session must not see them. */
 export const forgetLists = (): void => lists.clear();
 
-/** How many matching ones have arrived since the newest page was read, `+` if not all were told; a text, sender or event is not compared. */
-export function freshOf({ address, state }: RequestList): string {
+/** How many matching ones have arrived since the newest page was read; a text, sender or event is not compared. */
+function newOf({ address, state: { value } }: RequestList): number {
   const filter = { ...filterOf(address, Date.now()), text: '', sender: '', event: '' };
-  const fresh = lines.value.filter((line) => line.n > state.value.seen && matchesLine(line, filter)).length;
+  const newestMs = value.rows[0]?.arrivedAtMs ?? 0;
+  return lines.value.filter(
+    (line) =>
+      line.n > value.seen &&
+      !(line.isRemembered && line.arrivedAtMs <= newestMs) &&
+      matchesLine(line, filter),
+  ).length;
+}
+
+/** Whether the newest page has changed, as far as it is known here. */
+export const isOutdated = (list: RequestList): boolean =>
+  newOf(list) > 0 || skipped.value > list.state.value.untold;
+
+/** How many have arrived, `+` if not all were told. */
+export function freshOf(list: RequestList): string {
+  const fresh = newOf(list);
+  const { state } = list;
   return fresh === 0 ? '' : `${fresh}${skipped.value > state.value.untold ? '+' : ''}`;
 }

@@ -11,6 +11,8 @@ const pauseMaxMs = 2_000;
 export interface LiveLine extends TailLine {
   /** Numbered within this page. */
   readonly n: number;
+  /** It was told when the stream began, and may have come before anything else was read. */
+  readonly isRemembered: boolean;
 }
 
 export const lines = signal<readonly LiveLine[]>([]);
@@ -76,9 +78,10 @@ async function watch(signal: AbortSignal): Promise<void> {
 }
 
 function add(came: readonly TailLine[], left: number, fresh: boolean): void {
-  const numbered = came.map((line) => ({ ...line, n: (count += 1) }));
+  const numbered = came.map((line) => ({ ...line, n: (count += 1), isRemembered: fresh }));
   lines.value = [...(fresh ? [] : lines.value), ...numbered].slice(-linesMax);
-  skipped.value += left;
+  // Of those that are remembered the oldest are left out.
+  if (!fresh) skipped.value += left;
   const seen = new Map(lastSeen.value);
   for (const line of came) if (line.table !== '') seen.set(keyOf(line.schema, line.table), line);
   lastSeen.value = seen;

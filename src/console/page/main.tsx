@@ -108,7 +108,7 @@ function Navigation(): JSX.Element {
       <li key={id}>
         <a href={id === '' ? to([]) : to([id])} aria-current={active === id ? 'page' : undefined}>
           <Icon name={icon} /> {label}
-          {id === 'endpoints' ? <Needing key={me.value?.database} /> : null}
+          {id === 'endpoints' && me.value !== null ? <Needing key={me.value.database} /> : null}
         </a>
       </li>
     ));

@@ -93,7 +93,7 @@ function Needs(): JSX.Element | null {
 
 function Need({ row }: { readonly row: ResultRow }): JSX.Element {
   const [schema, table] = [row['nspname'] ?? '', row['relname'] ?? ''];
-  const troubles = troublesOf(undefined, row);
+  const troubles = troublesOf(null, row);
   const hasGap = troubles.some(({ word }) => gapWords.some((it) => it === word));
   return (
     <li class="row-of wrap">

@@ -3,9 +3,9 @@ import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { noAddress } from '../list-address.ts';
 import type { TableRef } from '../statements.ts';
-import { freshOf, listOf } from './list-state.ts';
+import { freshOf, isOutdated, listOf } from './list-state.ts';
 import type { RequestList } from './list-state.ts';
-import { connected, lines } from './live.ts';
+import { connected } from './live.ts';
 import { Text, Wrong } from './components.tsx';
 import { Line, Names } from './request-rows.tsx';
 import { go, to } from './route.ts';
@@ -28,7 +28,7 @@ export function useRenewal(list: RequestList, waits: boolean): void {
     const timer = setInterval(() => {
       if (document.hidden || waiting.current) return;
       const since = performance.now() - lastMs;
-      if (since < idleMs && (lines.value.at(-1)?.n ?? 0) <= list.state.value.seen) return;
+      if (since < idleMs && !isOutdated(list)) return;
       lastMs = performance.now();
       void list.renew(true);
     }, renewMs);
