@@ -6,6 +6,7 @@ import type { Page } from 'playwright-core';
 import { readOrder } from '../../src/console/newest-rows.ts';
 import { rowPage } from '../../src/console/row-pages.ts';
 import { openConsole } from '../support/console.ts';
+import { holds } from '../support/console-walk.ts';
 import { sharedHeadgate } from '../support/headgate.ts';
 import { requireBrowser } from '../support/tools.ts';
 import { within } from '../support/within.ts';
@@ -16,7 +17,9 @@ async function makeRoom(client: Client, table: string, rows: number): Promise<vo
   await client.query(`VACUUM ${table}`);
 }
 
-const firstRow = (page: Page): Promise<string> => page.locator('.cells tbody tr').first().innerText();
+/** Rejects soon if there is none yet, so that the caller looks again. */
+const firstRow = (page: Page): Promise<string> =>
+  page.locator('.cells tbody tr').first().innerText({ timeout: 2_000 });
 
 const shared = sharedHeadgate();
 
@@ -41,7 +44,7 @@ suite('rows in the console', () => {
       const body = `{"n":15001,"newest":12345678901234567890}`;
       let data = '';
       // VACUUM leaves rows that a statement of somebody else may still see.
-      await within(30_000, async () => {
+      await within(60_000, async () => {
         await client.query(`DELETE FROM ${table} WHERE data ? 'newest'`);
         await client.query(`VACUUM ${table}`);
         assert.equal((await headgate.post(`dev/public/${encodeURIComponent(name)}`, body)).status, 200);
@@ -105,12 +108,7 @@ suite('rows in the console', () => {
     const opened = page.getByRole('region', { name: 'Opened document' });
     await opened.getByRole('heading', { name: 'row 1' }).waitFor();
     // It stands below fifty rows: the click has led there.
-    assert.equal(
-      await page.evaluate<boolean>(
-        `document.querySelector('.opened').getBoundingClientRect().top < innerHeight - 100`,
-      ),
-      true,
-    );
+    await holds(page, `document.querySelector('.opened').getBoundingClientRect().top < innerHeight - 100`);
     await opened.getByText('Make a column of it').click();
     await opened.getByLabel('Column').fill('half_a_na');
     for (let i = 50; i < 53; i++)

@@ -3,6 +3,7 @@
  * single requests, by the refused ones that are kept (`headgate.rejected_requests`). A click or a drag sets the range.
  */
 import type { JSX } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
 import { barSOf, readTraffic } from '../endpoint-list.ts';
 import { filterOf, ranges } from '../list-address.ts';
 import type { ListAddress } from '../list-address.ts';
@@ -16,10 +17,12 @@ const dayMs = 86_400_000;
 
 interface Props {
   readonly address: ListAddress;
+  /** How many the list has by its last count; null: not counted yet. */
+  readonly all: number | null;
   readonly set: (change: Partial<ListAddress>) => void;
 }
 
-export function ListChart({ address, set }: Props): JSX.Element | null {
+export function ListChart({ address, all, set }: Props): JSX.Element | null {
   const nowMs = Date.now();
   const { fromMs: since, untilMs: end } = filterOf(address, nowMs);
   const untilMs = end === 0 ? nowMs : end;
@@ -31,8 +34,15 @@ export function ListChart({ address, set }: Props): JSX.Element | null {
     fromMs < untilMs
       ? sqlOf(address, { hours, fromMs: isUpToNow ? null : fromMs, untilMs: end === 0 ? null : end }, barMs)
       : null;
-  // A long bar changes slowly.
-  const rows = useRowsIf(sql, Math.max(15_000, barMs / 15)).value;
+  // A long bar changes slowly, unless the list has other requests than before.
+  const loaded = useRowsIf(sql, Math.max(15_000, barMs / 15));
+  const known = useRef(all);
+  useEffect(() => {
+    // The list counts every ten seconds; what it counted first is in the bars already.
+    if (known.current !== null && all !== null && all !== known.current) loaded.refresh();
+    known.current = all ?? known.current;
+  }, [all]);
+  const rows = loaded.value;
   if (sql === null) return null;
   const iso = (ms: number): string => new Date(ms).toISOString();
   const show = (from: number, until: number): void => set({ range: '', from: iso(from), until: iso(until) });

@@ -1,6 +1,6 @@
 /** Values as they are: JSON indented token by token, text, bytes in hexadecimal, and tables of results. Numbers are never parsed. */
 import type { JSX } from 'preact';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { SqlTable } from '../api.ts';
 import { csvOf } from '../csv.ts';
 import { prettyJson } from '../pretty.ts';
@@ -212,7 +212,7 @@ interface DocumentProps {
 /** The value that was opened, scrolled to, because it stands below the rows. */
 function Document({ open, where, close, of, changed }: DocumentProps): JSX.Element {
   const place = useRef<HTMLElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     place.current?.scrollIntoView({ block: 'nearest' });
     place.current?.focus({ preventScroll: true });
   }, []);
