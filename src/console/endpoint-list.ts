@@ -88,6 +88,9 @@ const sorting: Readonly<Record<Sort, string>> = {
 export const countEndpoints = (text: string): string => `WITH ${ranked(text)}
 SELECT ${shows.map((show) => `count(*) FILTER (WHERE ${showing[show]}) AS "${show}"`).join(', ')} FROM listed l`;
 
+/** All of the role. */
+export const countTables = `SELECT count(*) AS "all" FROM headgate.webhook_table w WHERE headgate.sees_table(w.relation)`;
+
 /** One page, with what only its own tables are asked for. */
 export const listEndpoints = ({
   text,
@@ -109,7 +112,8 @@ SELECT s.oid, s.nspname, s.relname, s.expression, ${secretsOf('s.oid')} AS secre
 FROM shown s
 JOIN pg_class c ON c.oid = s.oid
 LEFT JOIN LATERAL (
-  SELECT x.last_at, x.p99_ms FROM headgate.endpoints x WHERE x.relation = s.oid
+  -- OFFSET 0: of these tables, not of all of them.
+  SELECT x.last_at, x.p99_ms FROM headgate.endpoints x WHERE x.relation = s.oid OFFSET 0
 ) e ON true
 ORDER BY s.place`;
 

@@ -147,14 +147,22 @@ function OneTrouble({
 }: Omit<Props, 'oid'> & { readonly trouble: EndpointStatus }): JSX.Element {
   return (
     <p class={`trouble ${kind === 'bad' ? 'verdict bad' : 'strip'}`} role="status">
-      <Badge kind={kind}>{word}</Badge> <Text of={sentence ?? ''} max={400} />{' '}
+      <span class="grow">
+        <Badge kind={kind}>{word}</Badge> <Text of={sentence ?? ''} max={400} />
+      </span>
       {gapWords.some((it) => it === word) ? (
-        <a href={to(['sql'], { sql: showGaps(of) })}>Show the hours</a>
+        <a class="button" href={to(['sql'], { sql: showGaps(of) })}>
+          Show the hours
+        </a>
       ) : (
-        <a href={to(['endpoint', of.schema, of.table, 'refused'])}>Why?</a>
-      )}{' '}
+        <a class="button" href={to(['endpoint', of.schema, of.table, 'refused'])}>
+          Why?
+        </a>
+      )}
       {word === 'failing signatures' && secrets[0] !== undefined ? (
-        <a href={to(['secrets'], { q: secrets[0] })}>Set the secret</a>
+        <a class="button" href={to(['secrets'], { q: secrets[0] })}>
+          Set the secret
+        </a>
       ) : null}
     </p>
   );

@@ -12,7 +12,7 @@ export const needing = (): number => Number(needs.value[0]?.['needing'] ?? 0);
 
 /** Called in one place, which is on every page. */
 export function useNeeds(): void {
-  const { value } = useRows(listNeeds, 15_000);
+  const { value } = useRows(listNeeds, 30_000);
   useEffect(() => {
     needs.value = value ?? [];
   }, [value]);

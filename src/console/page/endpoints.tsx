@@ -50,8 +50,8 @@ export function Endpoints(): JSX.Element {
   };
   if (settled === text && text !== filter.text) change({ text });
   const sql = listEndpoints(filter);
-  const loaded = useRows(sql, 5_000);
-  const counts = useRows(countEndpoints(filter.text), 10_000).value?.[0] ?? null;
+  const loaded = useRows(sql, 15_000);
+  const counts = useRows(countEndpoints(filter.text), 30_000).value?.[0] ?? null;
   const total = Number(counts?.[filter.show] ?? 0);
   return (
     <>
@@ -67,8 +67,8 @@ export function Endpoints(): JSX.Element {
           value={text}
           onInput={(event) => setText(event.currentTarget.value)}
         />
-        <a class="button primary" href={to(['new'])}>
-          New endpoint
+        <a class="button primary" href={to(['new'])} aria-label="New endpoint">
+          + <span class="wide-words">New endpoint</span>
         </a>
       </header>
       <Filters filter={filter} counts={counts} change={change} />

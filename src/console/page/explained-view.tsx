@@ -2,7 +2,9 @@
 import type { JSX } from 'preact';
 import type { Cause } from '../../types/cause.ts';
 import { spanText } from '../../kit/duration.ts';
+import type { ListedRequest } from '../api.ts';
 import type { Explained, NextStep } from '../explained.ts';
+import { noAddress } from '../list-address.ts';
 import { isKept } from '../request-filter.ts';
 import { sameReason } from '../request-statements.ts';
 import { useRowsIf } from './load.ts';
@@ -15,6 +17,43 @@ import { to } from './route.ts';
 /** `id`: of the refused request, if it was kept. */
 export function useSameReason(id: string): ResultRow | null {
   return useRowsIf(isKept(id) ? sameReason(id.slice(1)) : null).value?.[0] ?? null;
+}
+
+/** The list of requests that were refused for the same reason. */
+export function sameHrefOf({ schema, table, code, cause }: ListedRequest): string {
+  const { result: _, ...any } = noAddress;
+  return to(['requests'], { ...any, result: 'refused', schema, table, code, cause: cause?.kind ?? '' });
+}
+
+/** What helps most often, beside the sentence: everything else is on the page of the request. */
+export function Offers({
+  row,
+  todo,
+  same,
+  owned,
+}: {
+  readonly row: ListedRequest;
+  readonly todo: readonly NextStep[];
+  readonly same: ResultRow | null;
+  readonly owned: boolean;
+}): JSX.Element | null {
+  const secret = owned && row.code === 'signature_failed' && todo.some(({ offer }) => offer === 'secret');
+  const n = Number(same?.['requests'] ?? 0);
+  if (!secret && n < 2) return null;
+  return (
+    <p class="row-of wrap">
+      {secret ? (
+        <a class="button small" href={to(['secrets'])}>
+          Set the secret
+        </a>
+      ) : null}
+      {n < 2 ? null : (
+        <a class="button small" href={sameHrefOf(row)}>
+          Show the {n}
+        </a>
+      )}
+    </p>
+  );
 }
 
 export function SentenceBox({

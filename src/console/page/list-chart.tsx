@@ -4,6 +4,7 @@
  */
 import type { JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
+import type { ListCounts } from '../api.ts';
 import { barSOf, readTraffic } from '../endpoint-list.ts';
 import { filterOf, ranges } from '../list-address.ts';
 import type { ListAddress } from '../list-address.ts';
@@ -17,12 +18,13 @@ const dayMs = 86_400_000;
 
 interface Props {
   readonly address: ListAddress;
-  /** How many the list has by its last count; null: not counted yet. */
-  readonly all: number | null;
+  /** Of the list; null: not counted yet. */
+  readonly counts: ListCounts | null;
   readonly set: (change: Partial<ListAddress>) => void;
 }
 
-export function ListChart({ address, all, set }: Props): JSX.Element | null {
+export function ListChart({ address, counts, set }: Props): JSX.Element | null {
+  const all = counts === null ? null : Object.values(counts.by).reduce((sum, n) => sum + n, 0);
   const nowMs = Date.now();
   const { fromMs: since, untilMs: end } = filterOf(address, nowMs);
   const untilMs = end === 0 ? nowMs : end;

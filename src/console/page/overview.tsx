@@ -3,7 +3,7 @@
  * requests were refused (`headgate.rejected_requests`). Without an endpoint: how to create one.
  */
 import type { JSX } from 'preact';
-import { countEndpoints, showGaps } from '../endpoint-list.ts';
+import { countTables, showGaps } from '../endpoint-list.ts';
 import type { Cause } from '../../types/cause.ts';
 import { briefOf } from '../outcome-summary.ts';
 import { digitsText } from '../visible-text.ts';
@@ -24,14 +24,14 @@ import { gapWords, troublesOf } from './endpoint-problem.tsx';
 export function Overview(): JSX.Element {
   const range = rangeOf(route.value.query, '24h');
   const traffic = useTraffic(null, range);
-  const tables = useRows(countEndpoints(''), 10_000).value?.[0]?.['all'] ?? null;
+  const tables = useRows(countTables, 15_000).value?.[0]?.['all'] ?? null;
   return (
     <>
       <header class="head">
         <h1>Overview</h1>
         {tables === '0' ? null : <RangeMenu range={range} />}
-        <a class="button primary" href={to(['new'])}>
-          New endpoint
+        <a class="button primary" href={to(['new'])} aria-label="New endpoint">
+          + <span class="wide-words">New endpoint</span>
         </a>
       </header>
       {tables === '0' ? (
@@ -144,11 +144,12 @@ function Figures({
         name="Stored"
         value={text(stored)}
         note={all === 0 ? '' : `${((100 * stored) / all).toFixed(2)} % of all`}
+        isLess
       />
-      <Figure name="Kept on disk" value={text(spooled)} note="while the database was away; part of Stored" />
+      <Figure name="Kept on disk" value={text(spooled)} note="of those stored" isLess />
       <Figure name="Refused" value={text(unauthorized + refused)} note={`${text(unauthorized)} with 401`} />
-      <Figure name="Told to come again" value={text(unavailable)} note="5xx" />
-      <Figure name="Answered in" value={p99} note={`p99 · median ${p50}`} />
+      <Figure name="Told to come again" value={text(unavailable)} note="5xx" isLess />
+      <Figure name="Answered in" value={p99} note={`p99 · median ${p50}`} isLess />
     </dl>
   );
 }
@@ -212,14 +213,17 @@ export function Figure({
   value,
   note = '',
   wrong = false,
+  isLess = false,
 }: {
   readonly name: string;
   readonly value: string;
   readonly note?: string;
   readonly wrong?: boolean;
+  /** Not on a phone. */
+  readonly isLess?: boolean;
 }): JSX.Element {
   return (
-    <div>
+    <div class={isLess ? 'less' : undefined}>
       <dt>{name}</dt>
       <dd>{wrong ? <Badge kind="warn">{value}</Badge> : value}</dd>
       {note === '' ? null : <dd class="note">{note}</dd>}

@@ -5,8 +5,8 @@ import { explain } from '../explained.ts';
 import { isKept, resultOf } from '../request-filter.ts';
 import { sizeText } from '../visible-text.ts';
 import { forgetOne, readBefore, retryOne } from '../statements.ts';
-import { Timeline, useSameReason, WhatToDo } from './explained-view.tsx';
-import { addressOf, noAddress, wordsOf } from '../list-address.ts';
+import { sameHrefOf, Timeline, useSameReason, WhatToDo } from './explained-view.tsx';
+import { addressOf, wordsOf } from '../list-address.ts';
 import { listOf } from './list-state.ts';
 import { LooksLike } from './guessed-sender.tsx';
 import { Action, Copy, Shown, Sql, Text } from './components.tsx';
@@ -116,21 +116,13 @@ function Page({ facts, senderName, changed, back }: PageProps): JSX.Element {
   const { row } = facts;
   const same = useSameReason(row.id);
   const refused = resultOf(row) === 'refused' || resultOf(row) === 'later';
-  const { result: _, ...any } = noAddress;
-  const sameHref = to(['requests'], {
-    ...any,
-    result: 'refused',
-    schema: row.schema,
-    table: row.table,
-    code: row.code,
-    cause: row.cause?.kind ?? '',
-  });
+  const sameHref = sameHrefOf(row);
   return (
     <div class="request-page">
       <div class="main-part">
         <section class="card">
           <Heading facts={facts} />
-          <Verdict facts={facts} senderName={senderName} />
+          <Verdict facts={facts} senderName={senderName} isPage />
           <Timeline cause={row.cause} arrivedAtMs={row.arrivedAtMs} />
           {row.reason === null ? null : (
             <details class="words">

@@ -60,7 +60,7 @@ export function RequestPanel(props: Props): JSX.Element {
           ) : (
             <>
               <Heading facts={facts} />
-              <Verdict facts={facts} senderName={senderName} />
+              <Verdict facts={facts} senderName={senderName} isPage={false} />
               <Actions
                 facts={facts}
                 pageHref={hrefOf(facts.row.id)}

@@ -10,7 +10,7 @@ import { isKept, resultOf } from '../request-filter.ts';
 import { readArrival, rowsOfArrival } from '../request-statements.ts';
 import { sizeText } from '../visible-text.ts';
 import { inspect, retryOne } from '../statements.ts';
-import { SentenceBox, useSameReason } from './explained-view.tsx';
+import { Offers, SentenceBox, useSameReason } from './explained-view.tsx';
 import { useRowsIf, useLoaded } from './load.ts';
 import { Action, Copy, Sql, Text, Wrong } from './components.tsx';
 import type { Facts } from './request-facts.ts';
@@ -68,16 +68,17 @@ export function Heading({ facts }: { readonly facts: Facts }): JSX.Element {
 export function Verdict({
   facts,
   senderName,
-  children = null,
-}: Pick<ViewProps, 'facts' | 'senderName'> & { readonly children?: JSX.Element | null }): JSX.Element {
-  const { row, engineError } = facts;
+  isPage,
+}: Pick<ViewProps, 'facts' | 'senderName'> & { readonly isPage: boolean }): JSX.Element {
+  const { row, engineError, owned } = facts;
   const same = useSameReason(row.id);
   const result = resultOf(row);
-  if (result === 'refused' || result === 'later')
+  if (result === 'refused' || result === 'later') {
+    const explained = explain(toExplain(row, senderName));
     return (
       <div class={result}>
-        <SentenceBox explained={explain(toExplain(row, senderName))} same={same}>
-          {children}
+        <SentenceBox explained={explained} same={same}>
+          {isPage ? null : <Offers row={row} todo={explained.todo} same={same} owned={owned} />}
         </SentenceBox>
         {engineError === null ? null : (
           <p class="mono">
@@ -86,6 +87,7 @@ export function Verdict({
         )}
       </div>
     );
+  }
   return (
     <div class="stored">
       <div class="sentence" role="status">

@@ -111,7 +111,7 @@ export function ExplainThis({ came }: { readonly came: RequestLocation }): JSX.E
           />
         </label>
       ))}
-      <Explain table={table} parts={parts} label="Explain" />
+      <Explain table={table} parts={parts} label="Explain" isAtOnce />
     </section>
   );
 }

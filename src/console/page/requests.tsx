@@ -52,11 +52,7 @@ export function Requests({ query }: { readonly query: URLSearchParams }): JSX.El
           <Copy text={location.href} label="Copy address" />
         </header>
         <RequestFilters address={address} counts={counts} senders={senders} set={set} />
-        <ListChart
-          address={address}
-          all={counts === null ? null : Object.values(counts.by).reduce((sum, n) => sum + n, 0)}
-          set={set}
-        />
+        <ListChart address={address} counts={counts} set={set} />
         <Found
           list={list}
           address={address}

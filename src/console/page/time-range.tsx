@@ -63,8 +63,10 @@ export function useTraffic(
   of: TableRef | null,
   range: Span,
 ): Loaded<readonly ResultRow[]> & { readonly sql: string } {
-  const sql = readTraffic(of, range, barSOf(range, Date.now()));
-  return { ...useRows(sql, 15_000), sql };
+  const barS = barSOf(range, Date.now());
+  const sql = readTraffic(of, range, barS);
+  // A long bar changes slowly.
+  return { ...useRows(sql, Math.max(15_000, (barS * 1_000) / 15)), sql };
 }
 
 export interface Sums {

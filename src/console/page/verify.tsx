@@ -3,7 +3,7 @@
  * or computed from a secret, do not leave the server: they appear as `********`.
  */
 import type { JSX } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import type { SqlResponse } from '../api.ts';
 import { explainValidate } from '../statements.ts';
 import type { ExplainParts, TableRef } from '../statements.ts';
@@ -17,12 +17,17 @@ interface StepsProps {
   readonly table: TableRef;
   readonly parts: ExplainParts;
   readonly label: string;
+  /** Without waiting for the button. */
+  readonly isAtOnce?: boolean;
 }
 
 /** A button that explains, and its result. */
-export function Explain({ table, parts, label }: StepsProps): JSX.Element {
+export function Explain({ table, parts, label, isAtOnce = false }: StepsProps): JSX.Element {
   const { answer, failure, ask } = useAsked<SqlResponse>();
   const sql = explainValidate(table, parts);
+  useEffect(() => {
+    if (isAtOnce) ask(look(sql, { auto: true }));
+  }, []);
   return (
     <>
       <div class="action">
