@@ -153,6 +153,7 @@ $body$;
 
 CREATE OR REPLACE FUNCTION headgate.act() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
+<<act>>
 DECLARE
   me oid := (SELECT r.oid FROM pg_roles r WHERE r.rolname = NEW.caller);
   given jsonb := NEW.given;
