@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { leaseOn } from './lease.ts';
+import { arrayText } from './lease-rows.ts';
 
 for (const [type, ids] of [
   ['BIGINT', ['1', '12', '3']],
@@ -21,12 +22,12 @@ for (const [type, ids] of [
       [1, 1, 1],
     );
     await client.query('UPDATE t SET attempts = 2 WHERE id = $1', [ids[1]]);
-    const marked = await client.query(doneAll, [ids, ids.map((id) => `${id} 1`)]);
+    const marked = await client.query(doneAll, [arrayText(ids), 1]);
     assert.equal(marked.rowCount, 2);
     const open = await client.query<{ id: string }>('SELECT id::text FROM t WHERE done_at IS NULL');
     assert.deepEqual(
       open.rows.map(({ id }) => id),
       [ids[1]],
     );
-    assert.equal((await client.query(doneAll, [ids, ids.map((id) => `${id} 1`)])).rowCount, 0);
+    assert.equal((await client.query(doneAll, [arrayText(ids), 1])).rowCount, 0);
   });

@@ -24,15 +24,13 @@ export interface Lease {
   readonly claim: string;
   /** $1 id, $2 attempt, $3 seconds. */
   readonly extend: string;
-  /** $1 id, $2 attempt. Returns the row if it was still the attempt's. */
-  readonly done: string;
-  /** $1 ids, $2 of each row `id attempt`: those that were still the attempt's are done. */
+  /** $1 an array of ids, $2 their attempt: the rows that are still the attempt's are done. */
   readonly doneAll: string;
   /** $1 id, $2 attempt, $3 what went wrong, $4 seconds until the next attempt. */
   readonly failed: string;
   /** $1 id, $2 attempt, $3 what went wrong, $4 attempts at most: there will be no other. */
   readonly dead: string;
-  /** The same as `done` in front of another statement that reads from `done`; `first`: the number of its first parameter. */
+  /** Marks one row ($1 id, $2 attempt, from `first` on) in front of another statement, which reads the row from `done`. */
   readonly doneWith: (statement: string, first: number) => string;
   readonly attempts: string;
   readonly id: string;
@@ -60,9 +58,8 @@ WHERE ${id} = ANY (ARRAY(
   SELECT ${id} FROM ${table} o WHERE ${done} IS NULL AND ${runAfter} <= now() AND ${attempts} < $3 AND ${only}
   ORDER BY ${runAfter} LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING ${returning}`,
     extend: `UPDATE ${table} SET ${runAfter} = pg_catalog.now() + pg_catalog.make_interval(secs => $3) WHERE ${mine(1)}`,
-    done: doneAt(1),
     doneAll: `UPDATE ${table} SET ${done} = now(), ${lastError} = NULL
-WHERE ${id} = ANY ($1) AND pg_catalog.concat(${id}::text, ' ', ${attempts}::text) = ANY ($2::text[]) AND ${done} IS NULL`,
+WHERE ${id} = ANY ($1) AND ${attempts} = $2 AND ${done} IS NULL`,
     doneWith: (statement, first) => `WITH done AS (${doneAt(first)}) ${statement}`,
     failed: `UPDATE ${table} SET ${lastError} = $3, ${runAfter} = pg_catalog.now() + pg_catalog.make_interval(secs => $4) WHERE ${mine(1)}`,
     dead: `UPDATE ${table} SET ${lastError} = $3, ${attempts} = greatest(${attempts}, $4), ${runAfter} = now() WHERE ${mine(1)}`,

@@ -1,6 +1,7 @@
 /**
  * Workers on the rows of a table, by the lease of lease.ts. Takes a way to run SQL and a handler; resolves once it was asked to stop and what had begun has
  * ended; throws what the gateway refuses for good. Each row is handled at least once, by one worker at a time while the lease lasts.
+ * Statements are for many rows where they can be: each one costs the gateway, which takes requests of senders at the same time.
  *
  *   claim ──► handler ──► done (with its effect) ─┐
  *     ▲          │  └─throws──► failed, later again ├──► claim
@@ -9,6 +10,7 @@
  */
 import { backoffS, leaseOn } from './lease.ts';
 import type { Lease, LeaseColumns } from './lease.ts';
+import { arrayText, Marks } from './lease-rows.ts';
 import { HeadgateError, sleep } from './request.ts';
 
 export interface WorkOptions {
@@ -53,6 +55,8 @@ export type RunSql = (
 ) => Promise<{ readonly rows: readonly object[]; readonly rowsAffected: number }>;
 
 const errorCharsMax = 1_000;
+/** Between two claims, unless the last one got all that it asked for and half of the handlers have ended. */
+const claimMs = 100;
 
 export async function work<Row>(
   run: RunSql,
@@ -62,15 +66,27 @@ export async function work<Row>(
 ): Promise<void> {
   const { concurrency = 10, attempts = 10, lease: leaseS = 300, idle = 1_000, signal } = options;
   const lease = leaseOn(table, options.columns);
+  const marks = new Marks((ids, attempt) => run(lease.doneAll, [arrayText(ids), attempt], true));
   const running = new Set<Promise<void>>();
   const isOver = (): boolean => signal?.aborted === true;
   let failures = 0;
+  let claimedMs = -Infinity;
+  let isShort = false;
   try {
     while (!isOver()) {
       let rows: readonly object[] = [];
+      const free = concurrency - running.size;
+      const earlyMs = isShort || free < concurrency / 2 ? claimedMs + claimMs - Date.now() : 0;
+      if (free > 0 && earlyMs > 0) {
+        await sleep(Math.min(claimMs, earlyMs), signal).catch(() => undefined);
+        continue;
+      }
       try {
-        if (running.size < concurrency)
-          ({ rows } = await run(lease.claim, [concurrency - running.size, leaseS, attempts], false));
+        if (free > 0) {
+          claimedMs = Date.now();
+          ({ rows } = await run(lease.claim, [free, leaseS, attempts], false));
+          isShort = rows.length < free;
+        }
         failures = 0;
       } catch (error) {
         // A claim whose answer was lost is one that nobody works on: its lease ends.
@@ -78,7 +94,7 @@ export async function work<Row>(
         failures += 1;
       }
       for (const row of rows) {
-        const one = handle(run, lease, row, handler, options).finally(() => running.delete(one));
+        const one = handle(run, lease, marks, row, handler, options).finally(() => running.delete(one));
         running.add(one);
       }
       if (rows.length > 0) continue;
@@ -96,6 +112,7 @@ export async function work<Row>(
 async function handle<Row>(
   run: RunSql,
   lease: Lease,
+  marks: Marks,
   row: object,
   handler: Handler<Row>,
   { lease: leaseS = 300, backoffMax = 3_600 }: WorkOptions,
@@ -117,7 +134,7 @@ async function handle<Row>(
   try {
     const effect = await handler(row as Row, { attempt, signal: lost.signal });
     if (lost.signal.aborted) return;
-    if (effect === undefined) await run(lease.done, mine, true);
+    if (effect === undefined) await marks.add(values[lease.id], attempt);
     else {
       const { sql, params = [] } = effect;
       // Once the row is done, `done` has no row: repeated, it has no effect.

@@ -15,6 +15,7 @@ import { createDelivery, retryAfterMs } from '../access/outgoing.ts';
 import type { OutgoingResponse } from '../access/outgoing.ts';
 import { leaseOn } from '../client/lease.ts';
 import type { Lease } from '../client/lease.ts';
+import { Marks } from '../client/lease-rows.ts';
 import { limits } from '../config/limits.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { Semaphore } from '../kit/semaphore.ts';
@@ -57,9 +58,6 @@ export class Delivering {
   readonly #post: ReturnType<typeof createDelivery>;
   /** The connection runs one statement at a time. */
   readonly #turn = new Semaphore(1);
-  /** Rows that have arrived, and wait for the connection: they are marked by one statement. */
-  #arrived: (readonly [id: string, attempt: number])[] = [];
-  #marking: Promise<unknown> | null = null;
   #failures = 0;
   /** Rests since the last success; each is twice as long as the one before. */
   #rests = 0;
@@ -92,14 +90,15 @@ export class Delivering {
     const lost: unknown[] = [];
     let isFirst = true;
     let claimedMs = -Infinity;
-    [this.#arrived, this.#marking] = [[], null];
+    let isShort = false;
+    const marks = new Marks((ids, attempt) => run(this.#lease.doneAll, [ids, attempt]));
     try {
       while (!signal.aborted && !this.gone && lost.length === 0) {
         // After a rest one row shows whether the receiver is back.
         const most = (this.#failures >= limits.deliverFailuresMax ? 1 : concurrency) - running.size;
         // A claim for one row costs as much as one for many.
-        const isFew = running.size > 0 && most < concurrency / 2;
-        const earlyMs = isFew ? claimedMs + limits.deliverClaimMs - performance.now() : 0;
+        const isFew = isShort || most < concurrency / 2;
+        const earlyMs = running.size > 0 && isFew ? claimedMs + limits.deliverClaimMs - performance.now() : 0;
         const restMs = Math.max(this.#restUntilMs - Date.now(), earlyMs);
         const slots = restMs > 0 ? [] : this.#slotsFor(most);
         const isFull = restMs <= 0 && slots.length === 0;
@@ -108,6 +107,7 @@ export class Delivering {
           if (slots.length > 0 || isFirst) {
             claimedMs = performance.now();
             rows = await run(this.#lease.claim, [slots.length, limits.deliverLeaseMs / 1_000, attempts]);
+            isShort = rows.length < slots.length;
           }
         } finally {
           for (const give of slots.splice(rows.length)) give();
@@ -115,7 +115,7 @@ export class Delivering {
         if (isFirst) begun();
         isFirst = false;
         for (const [at, row] of rows.entries()) {
-          const one = this.#one(row, run, statement)
+          const one = this.#one(row, run, marks)
             .catch((error: unknown) => void lost.push(error))
             .finally(() => {
               running.delete(one);
@@ -147,18 +147,7 @@ export class Delivering {
     return slots;
   }
 
-  /** With all other rows that have arrived while the connection was busy. */
-  #mark(id: string, attempt: number, statement: RunStatement): Promise<unknown> {
-    this.#arrived.push([id, attempt]);
-    return (this.#marking ??= this.#turn.run(limits.commandConnectMs, () => {
-      const arrived = this.#arrived;
-      [this.#arrived, this.#marking] = [[], null];
-      const ids = arrived.map(([it]) => it);
-      return statement(this.#lease.doneAll, [ids, arrived.map((it) => it.join(' '))]);
-    }));
-  }
-
-  async #one(row: Texts, run: RunStatement, statement: RunStatement): Promise<void> {
+  async #one(row: Texts, run: RunStatement, marks: Marks): Promise<void> {
     const { attempts: most } = this.#plan;
     const { id, delivery, body, has_body: hasBody } = row;
     const attempt = Number(row['attempts']);
@@ -175,7 +164,7 @@ export class Delivering {
       if (this.#failures >= limits.deliverFailuresMax) this.#options.down?.(null);
       this.#failures = 0;
       this.#rests = 0;
-      await this.#mark(id ?? '', attempt, statement);
+      await marks.add(id ?? '', attempt);
       return tell('delivered', null);
     }
     this.#failures += 1;

@@ -1,12 +1,13 @@
-/** A worker that a test kills: `node worker-child.js <gateway> <file>`. Its effect is in the transaction of the mark; the file gets a line for each attempt. */
+/** A worker that a test kills: `node worker-child.js <gateway> <file> [plain]`. Its effect is in the transaction of the mark, or `plain`, there is none; the file gets a line for each attempt. */
 import { appendFileSync } from 'node:fs';
 import { createClient } from '../../src/client/client.ts';
 
-const [url = '', file = ''] = process.argv.slice(2);
+const [url = '', file = '', kind = 'effect'] = process.argv.slice(2);
 const client = createClient({ url, retries: 1_000, retryMs: 5_000 });
 await client.work<{ id: number }>(
   'orders',
   ({ id }, { attempt }) => {
+    if (kind === 'plain') return;
     appendFileSync(file, `${id} ${attempt}\n`);
     return { sql: 'INSERT INTO shipped (order_id, attempt) SELECT id, $1 FROM done', params: [attempt] };
   },
