@@ -48,6 +48,8 @@ export interface CommitPool {
 export class CommitConnection {
   /** The statements that exist on it. */
   readonly prepared = new PreparedStatements();
+  /** Those of shared transactions (multi-table-statement.ts), apart: for the few connections that keep one for each of thousands of tables. */
+  readonly preparedForMany = new PreparedStatements(limits.sharedStatementsMax);
   /** The incarnation of the server that it belongs to; null: not known. */
   incarnation: string | null = null;
   /** The table whose code has run in its session last. */
@@ -57,7 +59,6 @@ export class CommitConnection {
   /** The pool that it is lent from; null: none of CommitPools, as sessions of owners. */
   pool: CommitPool | null = null;
   #facts: SessionFacts | null = null;
-  #preparedForMany: PreparedStatements | null = null;
 
   /** Throws if the connection is none of CommitPools. */
   get facts(): SessionFacts {
@@ -67,14 +68,6 @@ export class CommitConnection {
 
   set facts(facts: SessionFacts) {
     this.#facts = facts;
-  }
-
-  /**
-   * The statements that shared transactions (multi-table-statement.ts) prepare on it, apart from all others: for the few connections that keep one for
-   * each of thousands of tables.
-   */
-  get preparedForMany(): PreparedStatements {
-    return (this.#preparedForMany ??= new PreparedStatements(limits.sharedStatementsMax));
   }
 
   /** Returned once for each time the session is lent. */

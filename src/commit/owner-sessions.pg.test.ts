@@ -4,6 +4,9 @@ import { existsSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import type { Client } from 'pg';
 import { setTimeout as delay } from 'node:timers/promises';
+import { onEnd } from '../../test/support/cleanup.ts';
+import { limits } from '../config/limits.ts';
+import { OwnerSessions } from './owner-sessions.ts';
 import { codes as outcomesOf, messages } from '../../test/support/commit-room.ts';
 import { beginning, room, versions } from '../../test/support/owners-room.ts';
 import { clientOf, codes, nothingGained } from '../../test/support/owners.ts';
@@ -101,6 +104,33 @@ for (const { version, bin } of versions) {
           for (const table of ['eve.t', 'mine.t', 'mal.plain'])
             assert.equal((await root.query(`TABLE ${table}`)).rowCount, 3, table);
           await nothingGained(root, 'renamed');
+        });
+
+        test('that the server has ended make no room', { skip: role !== 'root' }, async (t) => {
+          const { root, logins } = await room(t, begun, bin, role);
+          await root.query('CREATE ROLE bob');
+          const { rows: owners } = await root.query<{ oid: number }>(
+            `SELECT oid::int8::int4 FROM pg_roles WHERE rolname IN ('mallory', 'bob')`,
+          );
+          const [mallory = 0, bob = 0] = owners.map(({ oid }) => oid);
+          const bounds = { statementTimeoutMs: 5_000, connectTimeoutMs: 5_000 };
+          const sessions = new OwnerSessions({ logins, applicationName: 'test', ...bounds });
+          onEnd(t, 'sessions', () => sessions.close());
+          for (let i = 0; i <= limits.ownerSessionsMax; i++) {
+            const client = await sessions.connect('postgres', mallory);
+            const { processID } = client as unknown as { readonly processID: number };
+            const ended = new Promise<void>((resolve) => client.once('end', resolve));
+            client.release();
+            await root.query('SELECT pg_terminate_backend($1)', [processID]);
+            await ended;
+          }
+          const first = await sessions.connect('postgres', mallory);
+          first.release();
+          const other = await sessions.connect('postgres', bob);
+          other.release();
+          const again = await sessions.connect('postgres', mallory);
+          again.release();
+          assert.equal(again, first, 'it was kept');
         });
 
         test('whoever has become the login before Headgate made it gets no rights of the owner', async (t) => {

@@ -59,22 +59,20 @@ export class OwnerSessions {
     for (;;) {
       line.open += 1;
       try {
-        if (line.open > limits.ownerSessionsMax) await closeOldest(line);
+        if (line.open > limits.ownerSessionsMax) await closeIdle(line);
         return await this.#open(line, database, owner);
       } catch (error) {
         line.open -= 1;
-        const isFull = sqlstateOf(error) === '53300';
-        if (isFull) await closeOldest(line);
-        if (!isFull || performance.now() >= latest) throw error;
+        if (sqlstateOf(error) !== '53300' || performance.now() >= latest) throw error;
+        await closeIdle(line);
         await sleep(limits.fateRetryMinMs);
       }
     }
   }
 
   async #open(line: Line, database: string, owner: number): Promise<PoolClient> {
-    const { logins } = this.#options;
     for (let tries = 1; ; tries++) {
-      const { config, ending } = await logins.owner(database, owner);
+      const { config, ending } = await this.#options.logins.owner(database, owner);
       try {
         return this.#asLent(line, owner, database, await this.#connected(config), ending);
       } catch (error) {
@@ -86,7 +84,7 @@ export class OwnerSessions {
         const state = sqlstateOf(error) ?? '';
         // Between the look and the login its owner may have got another name, or its code has given it a password.
         if (tries === 1 && /^(28P01|22023|42501|42704)$/.test(state)) {
-          if (state === '28P01') await logins.mend(owner);
+          if (state === '28P01') await this.#options.logins.mend(owner);
           continue;
         }
         if (state.startsWith('28') || state === '42501')
@@ -123,7 +121,7 @@ export class OwnerSessions {
     let isOver = false;
     client.once('end', () => {
       isOver = true;
-      for (const it of line.idle) if (it.client === client) forget(line, it);
+      for (const it of line.idle) if (it.client === client) void closeIdle(line, it);
     });
     const release = (broken: Error | boolean = false): void => {
       if (broken === false && !isOver && !line.isOver) return keep(line, owner, client);
@@ -160,14 +158,10 @@ function forget(line: Line, it: Kept): void {
   line.idle.delete(it);
 }
 
-async function closeIdle(line: Line, it: Kept): Promise<void> {
+/** Without `it`: the one that was used longest ago; does nothing if all are in use. */
+async function closeIdle(line: Line, it: Kept | undefined = [...line.idle][0]): Promise<void> {
+  if (it === undefined) return;
   forget(line, it);
   line.open -= 1;
   await hangUp(it.client);
-}
-
-/** Does nothing if all are in use. */
-async function closeOldest(line: Line): Promise<void> {
-  const [oldest] = line.idle;
-  if (oldest !== undefined) await closeIdle(line, oldest);
 }

@@ -13,10 +13,6 @@ import { forCitus, safePath } from './statements.ts';
 /** A pooler lends this session to others, too. */
 export class BorrowedSession extends Error {
   override readonly name = 'BorrowedSession';
-
-  constructor() {
-    super('the session is lent by a pooler');
-  }
 }
 
 /** Citus accepts no COPY with a WHERE into tables that it distributes. */
@@ -44,7 +40,8 @@ export async function prepareSession(client: ClientBase, isOther: () => Promise<
        case when ${own} then pg_catalog.set_config('search_path', '${safePath}', false) end`,
     [processID ?? 0],
   );
-  if (rows[0]?.own !== true || (await isOther())) throw new BorrowedSession();
+  if (rows[0]?.own !== true || (await isOther()))
+    throw new BorrowedSession('the session is lent by a pooler');
   await client.query(sessionSql, [remember(client, rows[0]).commit]);
   connectionOf(client).incarnation = await readIncarnation(client);
 }

@@ -28,9 +28,7 @@ export const pathIsSafe = inOrder(
 );
 
 /** Others use the session next: what code has left in it is removed in its own transaction. */
-export function cleanUp(commit: string): ResetSettings {
-  return inOrder(...cleanUpStatements(commit));
-}
+export const cleanUp = (commit: string): ResetSettings => inOrder(...cleanUpStatements(commit));
 
 export const savepoint = 'headgate';
 

@@ -22,7 +22,6 @@ export class LoginRefused extends Error {
 }
 
 export interface OwnerLogin {
-  readonly owner: string;
   readonly config: ClientConfig;
   /** The same without the owner's role, which may not end the login's processes. */
   readonly ending: ClientConfig;
@@ -75,23 +74,20 @@ export class OwnerLogins implements Closable {
       const found = await this.#look(owner, login);
       if (found === null) throw new LoginRefused('the owner of the table is no role any more');
       if (found.fit) return this.#login(database, login, found.owner);
-      if (tries > attemptsMax)
-        throw new LoginRefused(
-          `role "${login}" is not what Headgate makes, or it is locked: DROP ROLE ${login}`,
-        );
+      if (tries > 3)
+        throw new LoginRefused(`role "${login}" is not as Headgate makes it, or locked: DROP ROLE ${login}`);
       const making = this.#making.get(login) ?? this.#make(owner, login, found);
       this.#making.set(login, making);
-      const isNew = await making.finally(() => this.#making.delete(login));
-      if (isNew) return this.#login(database, login, found.owner);
+      const isMade = await making.finally(() => this.#making.delete(login));
+      if (isMade) return this.#login(database, login, found.owner);
     }
   }
 
   /** Sets the password again: the owner's code may have set another one. */
   async mend(owner: number): Promise<void> {
-    const { passwords } = this.#options;
     const login = `${ownerLoginPrefix}${owner}`;
-    if (passwords !== null)
-      await this.#ask(`alter role ${login} password ${quoteLiteral(passwords.verifier(login))}`);
+    const verifier = this.#options.passwords?.verifier(login);
+    if (verifier !== undefined) await this.#ask(`alter role ${login} password ${quoteLiteral(verifier)}`);
   }
 
   close(): Promise<void> {
@@ -106,9 +102,12 @@ export class OwnerLogins implements Closable {
       ...base,
       user: login,
       ...password,
-      options: [base.options ?? '', ...settings, `role=${escaped(role)}`].join(' -c ').trim(),
+      // White space ends a word there.
+      options: [base.options ?? '', ...settings, `role=${role.replaceAll(/[\s\\]/g, '\\$&')}`]
+        .join(' -c ')
+        .trim(),
     });
-    return { owner, config: of(owner), ending: of('none') };
+    return { config: of(owner), ending: of('none') };
   }
 
   async #look(owner: number, login: string): Promise<Found | null> {
@@ -160,8 +159,6 @@ export class OwnerLogins implements Closable {
   }
 }
 
-const attemptsMax = 3;
-
 /** What the session's start sets whatever somebody has set for the role. */
 const settings = [
   'default_transaction_isolation=read\\ committed',
@@ -169,11 +166,6 @@ const settings = [
   'idle_session_timeout=0',
   'lock_timeout=0',
 ];
-
-/** In the start-up option, white space ends a word. */
-function escaped(value: string): string {
-  return value.replaceAll(/[\s\\]/g, '\\$&');
-}
 
 const plainRole = 'nosuperuser nocreatedb nocreaterole noreplication nobypassrls inherit';
 
@@ -195,20 +187,17 @@ begin
     end;
   end if;
   for it in
-    select r.rolname as role, m.rolname as member, g.rolname as grantor from pg_auth_members a
+    select format('revoke %I from %I granted by %I cascade', r.rolname, m.rolname, g.rolname) as undo from pg_auth_members a
     join pg_roles r on r.oid = a.roleid join pg_roles m on m.oid = a.member join pg_roles g on g.oid = a.grantor
-    where a.member = '${writerName}'::regrole or a.roleid = '${writerName}'::regrole and m.rolname <> current_user
+    where m.rolname = '${writerName}' or r.rolname = '${writerName}' and m.rolname <> current_user
+    union all
+    select $$alter role ${writerName} login ${plainRole} connection limit -1 valid until '-infinity'$$ from pg_roles where rolname = '${writerName}'
+      and (rolsuper or rolcreatedb or rolcreaterole or rolreplication or rolbypassrls or not rolcanlogin or not rolinherit
+        or rolconnlimit <> -1 or rolvaliduntil is distinct from '-infinity')
+    union all
+    select concat('alter role ${writerName} ', 'in database ' || quote_ident(d.datname), ' reset all') from pg_db_role_setting s
+    left join pg_database d on d.oid = s.setdatabase where s.setrole = '${writerName}'::regrole
   loop
-    execute format('revoke %I from %I granted by %I cascade', it.role, it.member, it.grantor);
-  end loop;
-  if exists (select from pg_roles r where r.rolname = '${writerName}' and (r.rolsuper or r.rolcreatedb or r.rolcreaterole or r.rolreplication
-    or r.rolbypassrls or not r.rolcanlogin or not r.rolinherit or r.rolconnlimit <> -1 or r.rolvaliduntil is distinct from '-infinity')) then
-    alter role ${writerName} login ${plainRole} connection limit -1 valid until '-infinity';
-  end if;
-  for it in
-    select case when d.oid is null then '' else format('in database %I', d.datname) end as place from pg_db_role_setting s left join pg_database d on d.oid = s.setdatabase
-    where s.setrole = '${writerName}'::regrole
-  loop
-    execute format('alter role ${writerName} %s reset all', it.place);
+    execute it.undo;
   end loop;
 end $role$`;
