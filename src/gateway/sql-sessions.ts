@@ -251,7 +251,7 @@ export class SqlSessions {
       );
     if (this.#owners === null)
       throw refused(
-        'this gateway has no sessions of that role: read the table through a Headgate that serves the database',
+        `this gateway has no sessions of that role: log in as ${quoteIdentifier(ownerName)}, or read the table through a Headgate that serves the database`,
       );
     try {
       const client = await this.#owners.connect(database, owner);
