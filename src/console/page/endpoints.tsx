@@ -3,7 +3,7 @@
  * sender of each, its state in words, and a day of requests.
  */
 import type { JSX } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { SenderName } from '../api.ts';
 import { digitsText, sizeText } from '../visible-text.ts';
 import { countEndpoints, endpointsPage, listEndpoints, listTraffic, shows, sorts } from '../endpoint-list.ts';
@@ -164,7 +164,12 @@ function Pages({ filter: { page, sort }, total, turn }: PagesProps): JSX.Element
 const refOf = (row: ResultRow): TableRef => ({ schema: row['nspname'] ?? '', table: row['relname'] ?? '' });
 
 function Table({ rows }: { readonly rows: readonly ResultRow[] }): JSX.Element {
-  const traffic = useRows(listTraffic(rows.map(refOf)), 15_000).value;
+  const traffic = useRows(listTraffic(rows.map(refOf)));
+  const first = useRef(rows);
+  // With the list, so that a row's figures are of one moment.
+  useEffect(() => {
+    if (first.current !== rows) traffic.refresh();
+  }, [rows]);
   const unusable = useUnusable(rows.map((row) => row['oid'] ?? ''));
   const checks = rows.map((row) => ({
     expression: row['expression'] ?? '',
@@ -196,7 +201,7 @@ function Table({ rows }: { readonly rows: readonly ResultRow[] }): JSX.Element {
               row={row}
               sender={senders?.[i]?.name ?? null}
               unusable={unusable[row['oid'] ?? ''] ?? null}
-              day={rowOf(traffic, refOf(row))}
+              day={rowOf(traffic.value, refOf(row))}
             />
           ))}
         </tbody>
