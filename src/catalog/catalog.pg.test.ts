@@ -47,6 +47,33 @@ suite('catalog', () => {
     await assert.rejects(a.find('bills'), notFound);
   });
 
+  test('where the sessions are its own, a look at what has not changed is one short question', async (t) => {
+    const database = await testDatabase(t, { catalog: true });
+    if (database.engine.kind !== 'embedded') return t.skip('the engine may lend its sessions');
+    const { find } = await openCatalog(t, database);
+    const client = await database.connect();
+    await runOurs(client, create('watched'));
+    const { oid } = await find('watched');
+    await client.query('create table other (n int)');
+    // The last statement of each look, by when it began.
+    const looks = new Map<string, string>();
+    const last = async (count: number) => {
+      await client.query('insert into other values (1)');
+      const { rows } = await client.query<{ began: string; kind: string }>(
+        `select query_start::text as began, substring(query from 'headgate[._](look|watch)') as kind from pg_stat_activity
+         where datname = current_database() and application_name = 'headgate catalog' and state = 'idle' and query ~ 'headgate[._](look|watch)'`,
+      );
+      for (const { began, kind } of rows) looks.set(began, kind);
+      return [...looks.values()].slice(-count);
+    };
+    const short = Array.from({ length: 3 }, () => 'watch');
+    await within(20_000, async () => assert.deepEqual(await last(3), short));
+    await client.query('alter table watched rename to seen');
+    await within(5_000, async () => assert.deepEqual(await last(1), ['look']));
+    assert.equal((await find('seen')).oid, oid);
+    await within(20_000, async () => assert.deepEqual(await last(3), short));
+  });
+
   test('a catalog whose connection was killed answers after it reconnects, with the changes since', async (t) => {
     const database = await testDatabase(t, { catalog: true });
     const { find, spy } = await openCatalog(t, database);

@@ -75,14 +75,43 @@ export async function look(
   return { ...row, snapshot: row.snapshot, versions: versions === undefined ? null : new Map(versions) };
 }
 
+/** What headgate.watch() has prepared: the types first, without a statement. */
+type Parts = readonly {
+  readonly statement: string | null;
+  readonly watched: readonly number[];
+  readonly digest: string | null;
+}[];
+
+export interface Watch {
+  readonly parts: Parts;
+  /** As `watched` says it. */
+  readonly states: readonly string[];
+}
+
 /**
- * A text that is another one whenever a look at all tables may find another version, at the cost of what has changed; `prepare`: for the tables that there are
- * now, before a look. Only for sessions that are certainly Headgate's own: see headgate.watch().
+ * Watches the tables that there are. Only in sessions that are certainly Headgate's own. null: others came while that was prepared, again and again.
  */
-export async function watched(client: ClientBase, prepare: boolean): Promise<string> {
-  if (prepare) await client.query('call headgate.watch()');
-  const { rows } = await client.query<{ state: string }>('execute headgate_watched');
-  return rows[0]?.state ?? '';
+export async function watch(client: ClientBase): Promise<Watch | null> {
+  const prepare = async (): Promise<Parts> =>
+    (await client.query<Parts[number]>(`select * from headgate.watch(${limits.catalogWatchedTables})`)).rows;
+  let parts = await prepare();
+  for (let attempt = 1; attempt <= limits.catalogAroundAttemptsMax; attempt++) {
+    const states = await watched(client, parts);
+    // What came in between would be part of the states, and not be watched.
+    const since = await prepare();
+    if (JSON.stringify(since) === JSON.stringify(parts)) return { parts, states };
+    parts = since;
+  }
+  return null;
+}
+
+/** A text for each of them that is another one whenever a look may find another version of its tables, or of any; at the cost of what has changed. */
+export async function watched(client: ClientBase, parts: Parts): Promise<readonly string[]> {
+  const asked = parts.map(({ statement, watched: types }) =>
+    statement === null ? `select headgate.watched_rows(${listed(types)}) as state` : `execute ${statement}`,
+  );
+  const answer: unknown = await client.query(`select;${asked.join(';')}`);
+  return (answer as QueryResult<{ state: string }>[]).slice(1).map(({ rows }) => rows[0]?.state ?? '');
 }
 
 /** Tables that somebody asks about: those with these oids, and those with these names, if there are any. */

@@ -3,6 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import type { TestContext } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { Client } from 'pg';
 import type { ClientBase } from 'pg';
@@ -12,7 +13,7 @@ import { pictureOf, update } from '../../test/support/picture.ts';
 import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { migrate, readMigrations } from './migrate.ts';
-import { look, lookAt, watched } from './queries.ts';
+import { look, lookAt, watch, watched } from './queries.ts';
 import type { Snapshot } from './snapshot.ts';
 
 const others = 9;
@@ -66,6 +67,13 @@ suite('the picture of a catalog', () => {
     await server.close();
   });
 
+  const sessionOf = async (t: TestContext) => {
+    const client = new Client({ host: server.socketDir, user: 'root', database: 'postgres' });
+    await client.connect();
+    onEnd(t, 'session', () => client.end());
+    return client;
+  };
+
   test('an incremental catalog snapshot equals a complete one', async (t) => {
     for (const name of ['a', 'b', 'c', 'd']) await root.run(webhook(name));
     await root.run(`CREATE ROLE alice LOGIN; CREATE ROLE carol; GRANT CREATE ON SCHEMA public TO alice;
@@ -75,9 +83,7 @@ suite('the picture of a catalog', () => {
     await update(some, reader.client);
     assert.equal(some.snapshot.tables.size, others + 4);
     readsAll();
-    const watching = new Client({ host: server.socketDir, user: 'root', database: 'postgres' });
-    await watching.connect();
-    onEnd(t, 'watching', () => watching.end());
+    const own = await sessionOf(t);
     const versions = async () =>
       (await root.client.query('SELECT * FROM headgate.table_versions() AS v ORDER BY 1')).rows;
     const steps = [
@@ -131,12 +137,13 @@ suite('the picture of a catalog', () => {
     ];
     for (const step of steps) {
       const told = step.slice(0, 100);
-      const [state, before] = [await watched(watching, true), await versions()];
-      assert.equal(await watched(watching, false), state, told);
+      const [watching, before] = [await watch(own), await versions()];
+      assert(watching !== null);
+      assert.deepEqual(await watched(own, watching.parts), watching.states, told);
       await root.run(step);
       // What the session is told of is all that PostgreSQL's rows tell of.
       if (!isDeepStrictEqual(await versions(), before))
-        assert.notEqual(await watched(watching, false), state, told);
+        assert.notDeepEqual(await watched(own, watching.parts), watching.states, told);
       const kept = some.snapshot.tables.get('public\0c');
       await update(some, reader.client);
       assert.deepEqual([...some.doubts], [], told);
@@ -234,6 +241,34 @@ suite('the picture of a catalog', () => {
     } finally {
       await root.run('ALTER EVENT TRIGGER headgate_drop ENABLE');
     }
+  });
+
+  test('what comes while it is prepared what is watched is watched as well', async (t) => {
+    await root.run(
+      `CREATE TABLE parted (data jsonb, id int) PARTITION BY RANGE (id) WITH (connector = 'webhook')`,
+    );
+    await root.run('CREATE TABLE part (data jsonb, id int)');
+    const attach = 'ALTER TABLE parted ATTACH PARTITION part FOR VALUES FROM (0) TO (9)';
+    for (const at of [0, 1, 2])
+      for (const [came, change] of [
+        [webhook(`late_${at}`), `ALTER TABLE late_${at} RENAME data TO body`],
+        [attach, 'ALTER TABLE part ADD CHECK (id <> 5)'],
+      ] as const) {
+        const own = await sessionOf(t);
+        let count = 0;
+        const query = own.query.bind(own) as (text: string) => Promise<unknown>;
+        const slowly = async (text: string) => {
+          const answer = await query(text);
+          if (count++ === at) await root.run(came);
+          return answer;
+        };
+        const watching = await watch({ query: slowly } as unknown as ClientBase);
+        assert(watching !== null);
+        await root.run(change);
+        assert.notDeepEqual(await watched(own, watching.parts), watching.states, `${change}, ${at}`);
+        if (came === attach) await root.run('ALTER TABLE parted DETACH PARTITION part');
+      }
+    await root.run('DROP TABLE parted, part');
   });
 
   test('a look finds all that it compares by an index, by a plan from before there were tables', async () => {

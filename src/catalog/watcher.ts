@@ -11,8 +11,8 @@ import type { StageContext } from '../observe/context.ts';
 import { SnapshotCache } from './snapshot-cache.ts';
 import { tableKey } from './snapshot.ts';
 import type { Compiles } from './snapshot.ts';
-import { look, lookAt, pinned, watched } from './queries.ts';
-import type { AskedTables, SnapshotCheck } from './queries.ts';
+import { look, lookAt, pinned, watch, watched } from './queries.ts';
+import type { AskedTables, SnapshotCheck, Watch } from './queries.ts';
 import { Refresher } from './refresher.ts';
 
 /** What is made of the tables, and who is told of it. */
@@ -57,8 +57,8 @@ export class CatalogWatcher {
   readonly #confirmedOf = new Map<number, number>();
   /** The looking session is certainly Headgate's own. */
   #isOwn = false;
-  /** What `watched` said before the last look that was not answered by it, and when that was. */
-  #watchedState = '';
+  /** What is watched since before the last look at all tables, and when that was; null: nothing is. */
+  #watch: Watch | null = null;
   #lookedAtMs = -Infinity;
   /** What the next look at some tables is about; one more than `catalogAskedMax` stands for all that follow. */
   readonly #asked = new Map<number | string, AskedTable>();
@@ -86,7 +86,7 @@ export class CatalogWatcher {
   end(): void {
     this.#sessions = null;
     this.#isOwn = false;
-    this.#lookedAtMs = -Infinity;
+    this.#watch = null;
   }
 
   /** Looks every `catalogPollIntervalMs` until the sessions end; `after` is called in between. */
@@ -169,11 +169,25 @@ export class CatalogWatcher {
     const { mark } = this.picture;
     if (!this.#isOwn) return look(client, mark);
     const { clock, limits } = this.#watched;
-    const isDue = clock() - this.#lookedAtMs > limits.catalogWholeMs;
-    if (!isDue && (await watched(client, false)) === this.#watchedState) return null;
-    this.#watchedState = await watched(client, true);
+    const isRecent = clock() - this.#lookedAtMs <= limits.catalogWholeMs;
+    if (isRecent && this.#watch !== null && (await this.#isAsWatched(client, this.#watch))) return null;
+    this.#watch = await watch(client);
     this.#lookedAtMs = clock();
     return look(client, { ...mark, snapshot: '' });
+  }
+
+  /** Nothing that is watched has changed, or only what VACUUM notes of tables. */
+  async #isAsWatched(client: Client, { parts, states: before }: Watch): Promise<boolean> {
+    const states = await watched(client, parts);
+    const changed = parts.filter((_, i) => states[i] !== before[i]);
+    if (changed.length > 0) {
+      if (changed.length > parts.length / 2 || changed.some(({ statement }) => statement === null))
+        return false;
+      const oids = changed.flatMap((part) => part.watched);
+      if (!this.picture.isAsRead(oids, await lookAt(client, { oids, names: [] }))) return false;
+      this.#watch = { parts, states };
+    }
+    return true;
   }
 
   /** Over the session on which it need not wait. What it does not confirm is a question for a look at all tables. */

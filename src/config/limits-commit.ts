@@ -103,6 +103,8 @@ export const commitLimits = {
   catalogMissRestTimes: 5,
   /** Tables that one such look is about; if more are asked about, it is a look at all. */
   catalogAskedMax: 100,
+  /** Tables that are watched together: they are looked at if one of them may have changed. */
+  catalogWatchedTables: 250,
   /** How often Headgate looks whether the catalog has changed, in ms. */
   catalogPollIntervalMs: 500,
   /** For how long the answer to such a look holds, in ms; then requests wait for the next. */

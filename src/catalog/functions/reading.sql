@@ -152,31 +152,38 @@ BEGIN
 END
 $body$;
 
--- Prepares the statement headgate_watched, whose answer is another one after whatever may have changed a version, at a fraction of the cost of a look: it is
--- planned again, and so stamped again, after PostgreSQL has told the session of a change to a table that it names as a constant of type regclass, or to any
--- schema. That includes what VACUUM notes of a table. It is told of a change a moment after the change can be seen: so the answer is asked for before a
--- look, and compared with the one before the next look.
-CREATE OR REPLACE PROCEDURE headgate.watch()
+-- Prepares, for each `together` tables, a statement whose answer is another one after whatever may have changed their versions, at a fraction of the cost of a
+-- look: it is planned again, and so stamped again, after PostgreSQL has told the session of a change to a relation that it names as a constant of type
+-- regclass, or to any schema. That includes what VACUUM notes of a table. It is told of a change a moment after the change can be seen: so the answer is asked
+-- for before a look, and compared with the one before the next look. Returns the tables of each, and a digest of them with their partitions; and first, without
+-- a statement, the types of headgate.watched_rows().
+CREATE OR REPLACE FUNCTION headgate.watch(together int) RETURNS TABLE (statement text, watched oid[], digest text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
-  known text := (SELECT p.statement FROM pg_prepared_statements p WHERE p.name = 'headgate_watched');
+  relations text;
   wanted text;
 BEGIN
-  WITH RECURSIVE watched (oid) AS (
-    SELECT w.relation::oid FROM headgate.webhook_table w
-    UNION SELECT i.inhrelid FROM watched p JOIN pg_inherits i ON i.inhparent = p.oid
-  )
-  SELECT format('PREPARE headgate_watched AS SELECT pg_catalog.concat(headgate.stamp(), '' '', headgate.watched_rows(%L)) AS state, '
-      'CASE WHEN false THEN ARRAY[%s] IS NULL END', (
-        SELECT array_agg(DISTINCT a.atttypid) FROM pg_attribute a JOIN headgate.webhook_table w ON w.relation = a.attrelid
-        WHERE a.attnum > 0 AND a.atttypid >= 16384),
-      coalesce(string_agg(format('%L::pg_catalog.regclass', w.oid), ',' ORDER BY w.oid), 'NULL')) INTO wanted FROM watched w;
-  IF known IS DISTINCT FROM wanted THEN
-    IF known IS NOT NULL THEN
-      DEALLOCATE headgate_watched;
+  watched := ARRAY(SELECT DISTINCT a.atttypid FROM pg_attribute a JOIN headgate.webhook_table w ON w.relation = a.attrelid
+    WHERE a.attnum > 0 AND a.atttypid >= 16384);
+  RETURN NEXT;
+  FOR statement, watched, relations IN
+    WITH RECURSIVE known (root, oid) AS (
+      SELECT w.relation::oid, w.relation::oid FROM headgate.webhook_table w
+      UNION SELECT p.root, i.inhrelid FROM known p JOIN pg_inherits i ON i.inhparent = p.oid
+    ), parts AS (SELECT (dense_rank() OVER (ORDER BY k.root) - 1) / together AS part, k.root, k.oid FROM known k)
+    SELECT 'headgate_watched_' || p.part, array_agg(DISTINCT p.root), string_agg(format('%L::pg_catalog.regclass', p.oid), ',' ORDER BY p.oid)
+    FROM parts p GROUP BY p.part
+  LOOP
+    digest := md5(relations);
+    wanted := format('PREPARE %I AS SELECT headgate.stamp() AS state, CASE WHEN false THEN ARRAY[%s] IS NULL END', statement, relations);
+    IF EXISTS (SELECT FROM pg_prepared_statements s WHERE s.name = watch.statement AND s.statement <> wanted) THEN
+      EXECUTE format('DEALLOCATE %I', statement);
     END IF;
-    EXECUTE wanted;
-  END IF;
+    IF NOT EXISTS (SELECT FROM pg_prepared_statements s WHERE s.name = watch.statement) THEN
+      EXECUTE wanted;
+    END IF;
+    RETURN NEXT;
+  END LOOP;
 END
 $body$;
 
