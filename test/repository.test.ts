@@ -4,6 +4,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { settingsTable } from '../src/config/settings.ts';
 import { refusals } from '../src/errors/refusals.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
@@ -173,6 +174,20 @@ suite('repository', () => {
     assert.deepEqual(
       names.filter((name) => !texts.some((text) => text.includes(name))),
       [],
+    );
+  });
+
+  test('every setting is read outside the tables of settings', () => {
+    const readers = code.filter((name) => !/config\/.*settings\.ts$/.test(name)).map(read);
+    // Those of a door are read as `${door}Tls…`.
+    const unread = Object.keys(settingsTable).filter((name) => {
+      const ofDoor = name.replace(/^(?:listen|sql|gateway|admin)/, '');
+      return !readers.some((text) => new RegExp(`\\b${name}\\b|\\$\\{door\\}${ofDoor}\\b`).test(text));
+    });
+    assert.deepEqual(
+      unread,
+      [],
+      'a setting that bounds something goes through src/config/effective-limits.ts',
     );
   });
 

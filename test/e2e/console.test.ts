@@ -322,10 +322,8 @@ async function showsCounts({ headgate, page, open }: Tried, t: TestContext): Pro
 async function hasNoBarrier({ page, open, complaints }: Tried): Promise<void> {
   // The page's own table: one that nobody opens here would be tried by nobody.
   const opened = new Set(places.map((place) => place.split(/[/?]/)[0]));
-  assert.deepEqual(
-    routes.filter((route) => !opened.has(route)),
-    [],
-  );
+  const unopened = routes.filter((route) => !opened.has(route));
+  assert.deepEqual(unopened, [], 'open these in `places` of test/e2e/console.test.ts');
   // The other theme has other colours, and nothing else.
   const themes = [
     ['light', sampleOf(places, 8), null],
