@@ -50,7 +50,12 @@ export const ranges: Readonly<Record<string, readonly [string, number]>> = {
 
 export function addressOf(query: URLSearchParams): ListAddress {
   const names = Object.keys(noAddress) as (keyof ListAddress)[];
-  return Object.fromEntries(names.map((name) => [name, query.get(name) ?? ''])) as unknown as ListAddress;
+  const address = Object.fromEntries(
+    names.map((name) => [name, query.get(name) ?? '']),
+  ) as unknown as ListAddress;
+  // Both in one, as people write it: a list of all requests would not be what it asks for.
+  const [schema = '', ...table] = (query.get('endpoint') ?? '').split('.');
+  return table.length > 0 && address.table === '' ? { ...address, schema, table: table.join('.') } : address;
 }
 
 /** Addresses of the list of refused requests, before there was one of all. */

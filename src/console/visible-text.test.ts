@@ -175,6 +175,17 @@ test('a request list URL with any filters has a title', () => {
     assert.equal(titleOf(`result=${word}&range=${word}`), word.toLowerCase());
 });
 
+test('an endpoint in a request list URL may be written as in SQL', () => {
+  const of = (words: string) => addressOf(new URLSearchParams(words));
+  assert.deepEqual(
+    of('endpoint=public.payments&result=refused'),
+    of('schema=public&table=payments&result=refused'),
+  );
+  assert.deepEqual(of('endpoint=s.a.b'), of('schema=s&table=a.b'));
+  assert.deepEqual(of('endpoint=public.a&schema=s&table=t'), of('schema=s&table=t'));
+  assert.deepEqual(of('endpoint=a'), of(''));
+});
+
 test('repeated headers are shown separately', () => {
   const parts = { body: 'e30=', url: '', method: 'POST', now: '' };
   const sql = explainValidate(

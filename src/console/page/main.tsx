@@ -63,7 +63,12 @@ function Screen(): JSX.Element {
     case '':
       return <Overview />;
     case 'endpoints':
-      return <Endpoints />;
+      // As one of them can be written as well.
+      return second === '' ? (
+        <Endpoints />
+      ) : (
+        <Moved address={to(['endpoint', ...parts.slice(1)], Object.fromEntries(query))} />
+      );
     case 'endpoint':
       return <Endpoint key={`${first}/${second}`} schema={first} table={second} tab={third} />;
     case 'requests':
