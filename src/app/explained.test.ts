@@ -86,6 +86,15 @@ suite('a refusal in a sentence', () => {
     }
   });
 
+  test('a request that led to no endpoint is known by the last part of its path', () => {
+    const it = { ...plain, status: 404, code: 'not_found', path: '/webhook/dev/public/paymets' };
+    assert.equal(briefOf(it), 'No endpoint at …/paymets');
+    assert.equal(briefOf({ ...it, path: '/a/b/' }), 'No endpoint at …/b/');
+    assert(briefOf({ ...it, path: `/webhook/${'x'.repeat(9_000)}` }).length < 40);
+    for (const code of ['not_found', 'method_not_allowed'])
+      assert.match(explain({ ...it, code, status: 405 }).says, /It called \/webhook\/dev\/public\/paymets\./);
+  });
+
   test('the explanation of a refusal names the column that PostgreSQL names', () => {
     const reason = 'column "total": invalid input syntax for type numeric: "much"';
     const it = { ...plain, code: 'payload_undecodable', status: 422, reason };

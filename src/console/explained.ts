@@ -433,13 +433,14 @@ const entries: Readonly<Record<string, Entry | ((it: ToExplain) => Entry)>> = {
     title: 'The address is not that of an endpoint.',
     todo: fixSender('Use /webhook/, then database, schema and table.', 'Each part is percent-encoded UTF-8.'),
   },
-  method_not_allowed: {
+  method_not_allowed: ({ path }) => ({
     title: 'The endpoint does not take this method.',
+    says: path === undefined ? nothing : `${nothing} It called ${cut(path, 120)}.`,
     todo: fixSender(
       'Nothing, if it was a browser or a scanner.',
       'Webhooks are sent by POST; a table with the option methods takes GET, PUT and PATCH, too.',
     ),
-  },
+  }),
   malformed_request: {
     title: 'The request is not valid HTTP.',
     todo: fixSender(

@@ -58,7 +58,8 @@ export function briefOf(it: ToExplain): string {
     case 'signature_failed':
       return cause === null ? 'The check refused it' : briefCause(cause);
     case 'not_found':
-      return `No endpoint at …${(path ?? '').slice(-20)}`;
+      // Its last part is where most slips are made, and a list cuts what is long.
+      return `No endpoint at …${cut(/\/?[^/]*\/?$/.exec(path ?? '')?.[0] ?? '', 20)}`;
     default:
       return briefCode(it);
   }
