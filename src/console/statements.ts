@@ -83,7 +83,7 @@ export const showCreate = ({ schema, table }: TableRef): string =>
   `SHOW CREATE TABLE ${qualified(schema, table)}`;
 /** The engine's version, and the size of this database. */
 export const readEngine = `SELECT current_setting('server_version') AS server_version,
-  pg_size_pretty(pg_database_size(current_database())) AS database_size`;
+  pg_database_size(current_database()) AS database_bytes`;
 
 /** The time zone of the role in this database. */
 export const readZone = `SELECT setting FROM pg_settings WHERE name = 'TimeZone'::text`;
@@ -95,11 +95,11 @@ ORDER BY d.datname
 LIMIT 1000`;
 
 /** For superusers and members of pg_monitor. */
-export const readWal = `SELECT pg_size_pretty(sum(size)) AS wal_size FROM pg_ls_waldir()`;
+export const readWal = `SELECT sum(size) AS wal_bytes FROM pg_ls_waldir()`;
 
 /** The size of each table of the role, and its estimated growth in a day, if its rows are of similar size. */
 export const listGrowth = `WITH ${locked}
-SELECT s.nspname, s.relname, s.keep, s.bytes, pg_size_pretty(s.bytes) AS size, s.rows_of_day,
+SELECT s.nspname, s.relname, s.keep, s.bytes, s.rows_of_day,
   (s.bytes * s.rows_of_day / greatest(s.rows_estimate, s.rows_of_day, 1))::bigint AS bytes_a_day
 FROM (
   SELECT n.nspname, c.relname, nullif(w.options ->> 'keep'::text, 'all') AS keep,

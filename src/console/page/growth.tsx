@@ -43,10 +43,12 @@ export function Growth({ freeBytes }: { readonly freeBytes: number | null }): JS
                         <Text of={row['relname'] ?? ''} max={80} />
                       </a>
                     </td>
-                    <td class="right mono">{row['size'] ?? 'locked'}</td>
+                    <td class="right mono">
+                      {row['bytes'] === null ? 'locked' : sizeText(Number(row['bytes']))}
+                    </td>
                     <td class="right mono">{digitsText(row['rows_of_day'] ?? '0')}</td>
                     <td class="right mono">
-                      {row['size'] === null ? '' : `≈ ${sizeText(Number(row['bytes_a_day'] ?? 0))}`}
+                      {row['bytes'] === null ? '' : `≈ ${sizeText(Number(row['bytes_a_day'] ?? 0))}`}
                     </td>
                     <td>{row['keep'] ?? 'all'}</td>
                   </tr>

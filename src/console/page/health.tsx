@@ -58,8 +58,13 @@ function Disk({ machine }: { readonly machine: Machine | null }): JSX.Element {
             wrong={disk.low}
           />
         )}
-        <Figure name="this database" value={engine?.['database_size'] ?? '…'} />
-        {wal === undefined ? null : <Figure name="write-ahead log" value={wal['wal_size'] ?? '–'} />}
+        <Figure
+          name="this database"
+          value={engine === undefined ? '…' : sizeText(Number(engine['database_bytes']))}
+        />
+        {wal === undefined ? null : (
+          <Figure name="write-ahead log" value={sizeText(Number(wal['wal_bytes']))} />
+        )}
         {spool === null ? null : (
           <Figure
             name="spool"
