@@ -147,12 +147,18 @@ suite('the list of all requests', () => {
     await rows(page).filter({ hasText: '1 row' }).filter({ hasText: 'payments' }).click();
     await panel.getByText('Stored: 1 row is committed.').waitFor();
     await panel.getByRole('tab', { name: 'Row' }).click();
-    await panel.locator('.cells').getByText('evt_1').waitFor();
+    // Its document is indented, without a further click.
+    const document = panel.locator('.one-row pre').first();
+    await document.waitFor();
+    assert.match(await document.innerText(), /^\{\n {2}"id": "evt_1/);
     await page.keyboard.press('Escape');
     // One whose body is not kept says so, with the click that keeps the next ones.
     await rows(page).filter({ hasText: 'plain' }).click();
     await panel.getByRole('tab', { name: 'Body' }).click();
     await panel.getByText('The body of this request was not kept.').waitFor();
+    await panel.getByRole('button', { name: 'Show the row' }).click();
+    await panel.getByRole('tab', { name: 'Row', selected: true }).waitFor();
+    await panel.getByRole('tab', { name: 'Body' }).click();
     await panel.getByRole('button', { name: 'Keep bodies from now on' }).click();
     await within(10_000, async () => {
       const { rows: found } = await client.query<{ what: string }>(

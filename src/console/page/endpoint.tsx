@@ -66,7 +66,7 @@ export function Endpoint({ schema, table, tab }: Props): JSX.Element {
         <Traffic of={ref} range={range} loaded={traffic} />
         {facts === null ? null : <Facts facts={facts} of={ref} requests={sumsOf(traffic.value ?? []).all} />}
       </div>
-      <div class="tabs" role="tablist">
+      <div class="tabs below" role="tablist">
         {tabs.map(([id, label]) => (
           <a key={id} role="tab" aria-selected={active === id} href={to(['endpoint', schema, table, id])}>
             {label}

@@ -20,7 +20,7 @@ import { copyOf, Headers, lackingOf } from './request.tsx';
 import { Outcome } from './retry-all.tsx';
 import { to } from './route.ts';
 import { look } from './server.ts';
-import { Body, Result } from './value.tsx';
+import { Body, OneRow, Result } from './value.tsx';
 
 export interface ViewProps {
   readonly facts: Facts;
@@ -279,6 +279,11 @@ function NotKept({
         <b>The body of this request was not kept.</b>
       </p>
       <p>What it held is in its row, unless a column is missing.</p>
+      <p>
+        <button type="button" onClick={() => (tab.value = 'Row')}>
+          Show the row
+        </button>
+      </p>
       {owned ? (
         <Action label="Keep bodies from now on" sql={inspect(row, 'bodies')} done={changed} />
       ) : (
@@ -356,7 +361,7 @@ function FoundRows({ sql, href }: { readonly sql: string; readonly href: string 
     );
   return (
     <>
-      <Result table={table} />
+      {table.rows.length === 1 ? <OneRow table={table} /> : <Result table={table} />}
       <Sql text={sql} />
     </>
   );

@@ -247,6 +247,21 @@ function Nothing({
       <p>
         <Text of={wordsOf(address, nameOf)} max={300} />
       </p>
+      {address.q === '' || ['refused', 'later'].includes(address.result) ? null : (
+        <p>
+          What accepted requests held is looked for in{' '}
+          {address.table === '' ? (
+            <>
+              the rows of <a href={to(['endpoints'])}>their tables</a>
+            </>
+          ) : (
+            <a href={to(['endpoint', address.schema, address.table, 'rows'], { q: address.q })}>
+              the rows of the table
+            </a>
+          )}
+          .
+        </p>
+      )}
       <p class="row-of">
         {timed ? (
           <button type="button" onClick={() => set({ range: '', from: '', until: '' })}>

@@ -159,18 +159,22 @@ function Shown({ outcome, allowWriting }: ShownProps): JSX.Element | null {
     case 'cancelled':
       return <p role="status">Cancelled.</p>;
     case 'failure':
-      return (
-        <>
-          <Wrong failure={outcome.failure} />
-          {outcome.failure.info.sqlstate === '25006' && allowWriting !== null ? (
+      return outcome.failure.info.sqlstate === '25006' && allowWriting !== null ? (
+        <div class="refused">
+          <div class="sentence" role="alert">
+            <p class="title">This changes something, and the page is read only.</p>
+            <p class="faint">
+              <Text of={outcome.failure.info.error} /> (25006)
+            </p>
             <p>
-              This changes something, and the page is read only.{' '}
               <button type="button" onClick={allowWriting}>
                 Switch to “may write”
               </button>
             </p>
-          ) : null}
-        </>
+          </div>
+        </div>
+      ) : (
+        <Wrong failure={outcome.failure} />
       );
     case 'answer':
       return <Answer answer={outcome.answer} />;

@@ -11,6 +11,7 @@ import { Copy, Text } from './components.tsx';
 
 const firstChars = 64 * 1024;
 const cellChars = 120;
+const shortChars = 1_000;
 /** Rows that are drawn at once: a thousand rows of arbitrary text would block the tab. */
 const rowsStep = 100;
 /** OIDs in pg_type. */
@@ -198,6 +199,33 @@ export function Result({ table, of, changed, ids }: ResultProps): JSX.Element {
         />
       )}
     </div>
+  );
+}
+
+/** One row, its columns below each other: a document is read, not opened. */
+export function OneRow({ table: { columns, rows } }: { readonly table: SqlTable }): JSX.Element {
+  return (
+    <dl class="one-row">
+      {columns.map(({ name, type }, i) => {
+        const cell = rows[0]?.[i] ?? null;
+        return (
+          <div key={i}>
+            <dt>
+              <Text of={name} max={80} />
+            </dt>
+            <dd class="mono">
+              {cell === null ? (
+                <span class="null">NULL</span>
+              ) : type === jsonbType ? (
+                <Value text={cell} />
+              ) : (
+                <Text of={cell} max={shortChars} />
+              )}
+            </dd>
+          </div>
+        );
+      })}
+    </dl>
   );
 }
 
