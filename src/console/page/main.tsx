@@ -2,7 +2,7 @@
 import { effect } from '@preact/signals';
 import { render } from 'preact';
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { Databases, Entering, wantedDatabase } from './databases.tsx';
 import { Endpoint } from './endpoint.tsx';
 import { Endpoints } from './endpoints.tsx';
@@ -21,10 +21,10 @@ import { watchPlaces } from './scroll-position.ts';
 import { goTo, route, settle, to, watchRoute } from './route.ts';
 import { isRoute } from '../routes.ts';
 import { digitsText } from '../visible-text.ts';
-import { away, call, enter, loggedOut, logOut, me, token } from './server.ts';
+import { away, call, enter, loggedOut, logOut, me, notReady, token } from './server.ts';
 import { askTabs, rememberPlace, tellTabs, watchTabs } from './tabs.ts';
 import { theme, watchTheme } from './theme.ts';
-import { watchZone } from './time-zone.ts';
+import { clockText, watchZone } from './time-zone.ts';
 import { ZoneMenu } from './time-zone-menu.tsx';
 import type { Me } from '../api.ts';
 
@@ -206,6 +206,28 @@ function Foot(): JSX.Element | null {
   );
 }
 
+/** Since when something does not answer, what senders get meanwhile, and what is on the screen. */
+function Away({ what }: { readonly what: string }): JSX.Element {
+  const since = useRef(Date.now());
+  const reason = notReady.value;
+  return (
+    <div class="strip away" role="status">
+      <b>
+        {what} since {clockText(since.current)}.
+      </b>{' '}
+      {reason === null
+        ? ''
+        : 'Requests are kept on disk where an endpoint allows it (202); other senders are told to come again (503). What was accepted is safe. '}
+      You see the last known state; this page comes back by itself.
+      {reason === null ? null : (
+        <div class="mono">
+          <Text of={reason} max={300} />
+        </div>
+      )}
+    </div>
+  );
+}
+
 function Page(): JSX.Element {
   if (token.value === null) return <LoginScreen />;
   const wanted = wantedDatabase();
@@ -220,11 +242,7 @@ function Page(): JSX.Element {
       </a>
       <Navigation />
       <main id="main" tabIndex={-1}>
-        {away.value === null ? null : (
-          <div class="strip" role="status">
-            {away.value}: you see the last known state. Retrying.
-          </div>
-        )}
+        {away.value === null ? null : <Away key={away.value} what={away.value} />}
         {wanted === null ? <Screen key={token.value} /> : <Entering key={wanted} database={wanted} />}
       </main>
       <Help />

@@ -17,7 +17,7 @@ export const away = computed(() =>
     ? 'Headgate does not answer'
     : notReady.value === null
       ? null
-      : 'the database is not available',
+      : 'The database does not answer',
 );
 /** Why the session has ended. */
 export const loggedOut = signal<string | null>(null);
