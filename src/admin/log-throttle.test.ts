@@ -7,13 +7,13 @@ import { ThrottledLog } from './log-throttle.ts';
 
 function thinnedAt(burst: number, perSecond: number) {
   const state = { nowMs: 0, told: [] as string[], timers: [] as (() => void)[] };
-  const thinned = new ThrottledLog({
+  const timing = { clock: () => state.nowMs, after: (run: () => void) => void state.timers.push(run) };
+  const thinned = new ThrottledLog(
     burst,
     perSecond,
-    clock: () => state.nowMs,
-    after: (run) => void state.timers.push(run),
-    leftOut: (kind, lines) => void state.told.push(`${kind} ${lines}`),
-  });
+    timing,
+    (kind, lines) => void state.told.push(`${kind} ${lines}`),
+  );
   const passing = (kind: string, count: number): number =>
     Array.from({ length: count }, () => thinned.passes(kind)).filter(Boolean).length;
   return { state, thinned, passing };

@@ -3,15 +3,12 @@
  * counted and reported when a line of the kind may be written again. Takes the kind of a line, returns whether it may be
  * written; the clock is an argument of the constructor. Holds one small entry for each kind of observation.
  */
-export interface ThrottledLogOptions {
-  readonly burst: number;
-  readonly perSecond: number;
+/** When it is. */
+export interface LogTiming {
   /** A monotonic clock, ms. */
   readonly clock: () => number;
   /** setTimeout, without keeping the process alive. */
   readonly after: (run: () => void, ms: number) => void;
-  /** Reports that `lines` of a kind were left out since the last report. */
-  readonly leftOut: (kind: string, lines: number) => void;
 }
 
 interface Flow {
@@ -22,15 +19,28 @@ interface Flow {
 }
 
 export class ThrottledLog {
-  readonly #options: ThrottledLogOptions;
+  readonly #burst: number;
+  readonly #perSecond: number;
+  readonly #timing: LogTiming;
+  readonly #leftOut: (kind: string, lines: number) => void;
   readonly #flows = new Map<string, Flow>();
 
-  constructor(options: ThrottledLogOptions) {
-    this.#options = options;
+  /** `leftOut`: told that so many lines of a kind were left out since it was told last. */
+  constructor(
+    burst: number,
+    perSecond: number,
+    timing: LogTiming,
+    leftOut: (kind: string, lines: number) => void,
+  ) {
+    this.#burst = burst;
+    this.#perSecond = perSecond;
+    this.#timing = timing;
+    this.#leftOut = leftOut;
   }
 
   passes(kind: string): boolean {
-    const { burst, perSecond, clock, after } = this.#options;
+    const { clock, after } = this.#timing;
+    const [burst, perSecond] = [this.#burst, this.#perSecond];
     const nowMs = clock();
     let flow = this.#flows.get(kind);
     if (flow === undefined) {
@@ -57,6 +67,6 @@ export class ThrottledLog {
   #tell(kind: string, flow: Flow): void {
     const { leftOut } = flow;
     flow.leftOut = 0;
-    if (leftOut > 0) this.#options.leftOut(kind, leftOut);
+    if (leftOut > 0) this.#leftOut(kind, leftOut);
   }
 }

@@ -10,7 +10,7 @@ import { isRefused, requestLines } from './request-lines.ts';
 import type { RequestLine } from './request-lines.ts';
 import type { Observation, Observe, TableName } from '../observe/observations.ts';
 import { ThrottledLog } from './log-throttle.ts';
-import type { ThrottledLogOptions } from './log-throttle.ts';
+import type { LogTiming } from './log-throttle.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
@@ -22,7 +22,7 @@ export interface LogOptions {
   /** ms since 1970 */
   readonly now: () => number;
   /** null: all lines of a kind are written, however many there are. */
-  readonly thinned?: Pick<ThrottledLogOptions, 'clock' | 'after'> | null;
+  readonly thinned?: LogTiming | null;
 }
 
 const severity: Record<LogLevel, number> = { debug: 20, info: 30, warn: 40, error: 50 };
@@ -150,12 +150,9 @@ export function createLog(options: LogOptions): Observe {
   const thinned =
     timing === null || options.level === 'debug'
       ? null
-      : new ThrottledLog({
-          ...timing,
-          burst: limits.logBurstMax,
-          perSecond: limits.logLinesPerSecondMax,
-          leftOut: (of, left) => write({ kind: 'log.thinned', of, lines: left }),
-        });
+      : new ThrottledLog(limits.logBurstMax, limits.logLinesPerSecondMax, timing, (of, left) =>
+          write({ kind: 'log.thinned', of, lines: left }),
+        );
   return (observation) => {
     const level = levelOf(observation);
     lines?.(observation);

@@ -261,7 +261,9 @@ async function moveTo(options: Record<string, string | true | undefined>): Promi
   const { move } = await import('../cli/move/move.ts');
   await move(
     settingsOf(rest).settings,
-    { to: String(to), database: database === true ? undefined : database, leaveOut: leaveOut === true },
+    String(to),
+    typeof database === 'string' ? database : null,
+    leaveOut === true,
     {
       say: (line) => void process.stdout.write(`${line}\n`),
       warn: (line) => void process.stderr.write(`headgate: ${line}\n`),

@@ -88,8 +88,6 @@ async function openProcesses(
     observe,
     log,
     desk,
-    clock,
-    random,
     commitsEnded: (name) => commitsEnded(name, { engine, clock, random, signal: closing.signal }),
   });
   const close = async () => {

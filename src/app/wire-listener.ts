@@ -218,7 +218,7 @@ function openLogins(
   closer: Closer,
 ): { logins: OwnerLogins; verifier: LoginPasswords['verifier'] | undefined } {
   const passwords = engine.kind === 'embedded' ? null : createLoginPasswords(keys);
-  const logins = new OwnerLogins({ engine, passwords });
+  const logins = new OwnerLogins(engine, passwords);
   closer.add('logins of owners', () => logins.close());
   return { logins, verifier: passwords?.verifier };
 }

@@ -14,7 +14,6 @@ import { pages } from './help-text.ts';
 import type { McpCommandOptions } from './mcp/mcp.ts';
 import type { ReplayOptions } from './replay.ts';
 import type { TailOptions } from './console-commands.ts';
-import type { SqlOptions } from './sql.ts';
 import type { WebsubOptions } from '../senders/websub.ts';
 import type { Where, WhereOptions } from './find-headgate.ts';
 
@@ -270,11 +269,12 @@ function readingCommands({ shell, command, placed, where, dataDirOf }: Making): 
   placed(command('sql', 'open a prompt for SQL'))
     .option('-c, --command <sql>', 'run this and exit; may be repeated', several)
     .option('--json', 'print each row as one JSON object')
-    .action(async (options: Placed & SqlOptions) => {
+    .action(async (options: Placed & { readonly command?: readonly string[]; readonly json?: boolean }) => {
       const { sqlCommand } = await import('./sql.ts');
       const { stdin: input, stdout: output } = process;
       const typed = input.isTTY && output.isTTY;
-      await end(sqlCommand(await where(options), options, { input, output, typed }, shell.io()));
+      const { command = null, json = false } = options;
+      await end(sqlCommand(await where(options), command, json, { input, output, typed }, shell.io()));
     });
 }
 

@@ -21,12 +21,6 @@ import type { CommandSession } from './session.ts';
 import { historyFile, calledUrl } from './find-headgate.ts';
 import type { Where } from './find-headgate.ts';
 
-export interface SqlOptions {
-  /** Run one after the other; a statement that fails ends them, a command that begins with a backslash does not. */
-  readonly command?: readonly string[];
-  readonly json?: boolean;
-}
-
 export interface SqlInput {
   readonly input: Readable;
   readonly output: NodeJS.WritableStream;
@@ -41,23 +35,28 @@ interface Result {
   readonly rows: readonly (readonly (string | null)[])[];
 }
 
+/**
+ * `commands`: run one after the other; a statement that fails ends them, a command that begins with a backslash does not. null: what is typed or
+ * piped.
+ */
 export async function sqlCommand(
   where: Where,
-  options: SqlOptions,
+  commands: readonly string[] | null,
+  json: boolean,
   from: SqlInput,
   io: CommandIo,
 ): Promise<number> {
   const session = await connect(where.dsn, 'sql');
-  const prompt = new Prompt(session, where, options.json === true, io);
+  const prompt = new Prompt(session, where, json, io);
   session.client.on('notice', ({ message }) => io.note(`${plain(message ?? '')}\n`));
   try {
     let status = 0;
-    for (const command of options.command ?? []) {
+    for (const command of commands ?? []) {
       if (await prompt.runOne(command)) continue;
       status = 1;
       if (!isBackslash(command)) break;
     }
-    if (options.command !== undefined) return status;
+    if (commands !== null) return status;
     return from.typed ? await prompt.talk(from) : await prompt.readAll(from.input);
   } finally {
     await session.close();

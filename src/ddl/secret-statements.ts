@@ -57,13 +57,8 @@ function secretName(cursor: Cursor): Name {
 
 const named = ({ schema, name }: Name) => ({ schema, name });
 
-interface SecretOptions {
-  readonly backend: string | null;
-  /** How long its sender may bring the value; null: the statement gives it. */
-  readonly learnSeconds: string | null;
-}
-
-function parseSecretOptions(cursor: Cursor, needsBackend: boolean): SecretOptions {
+/** `learnSeconds`: how long its sender may bring the value; null: the statement gives it. */
+function parseSecretOptions(cursor: Cursor, needsBackend: boolean) {
   const at = cursor.offset;
   const options = parseOptions(cursor);
   refuseUnknown(options, ['backend', 'learn'], 'a secret');

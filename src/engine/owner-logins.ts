@@ -27,12 +27,6 @@ export interface OwnerLogin {
   readonly ending: ClientConfig;
 }
 
-export interface OwnerLoginsOptions {
-  readonly engine: Pick<Engine, 'kind' | 'clientConfig' | 'defaultDatabase'>;
-  /** The password of a login, and what PostgreSQL stores of it; null: nobody is asked for one. */
-  readonly passwords: LoginPasswords | null;
-}
-
 export interface LoginPasswords {
   readonly password: (login: string) => string;
   /** The same each time: https://www.postgresql.org/docs/current/catalog-pg-authid.html */
@@ -47,14 +41,19 @@ interface Found {
 }
 
 export class OwnerLogins implements Closable {
-  readonly #options: OwnerLoginsOptions;
+  readonly #engine: Pick<Engine, 'kind' | 'clientConfig' | 'defaultDatabase'>;
+  readonly #passwords: LoginPasswords | null;
   readonly #questions: Pool;
   /** Logins that are being made. */
   readonly #making = new Map<string, Promise<boolean>>();
 
-  constructor(options: OwnerLoginsOptions) {
-    this.#options = options;
-    const { engine } = options;
+  /** `passwords`: the password of a login, and what PostgreSQL stores of it; null: nobody is asked for one. */
+  constructor(
+    engine: Pick<Engine, 'kind' | 'clientConfig' | 'defaultDatabase'>,
+    passwords: LoginPasswords | null,
+  ) {
+    this.#engine = engine;
+    this.#passwords = passwords;
     this.#questions = new Pool({
       // Not the default database of Headgate's own engine: its owner may want to drop or rename it.
       ...engine.clientConfig(engine.kind === 'embedded' ? 'postgres' : engine.defaultDatabase),
@@ -86,7 +85,7 @@ export class OwnerLogins implements Closable {
   /** Sets the password again: the owner's code may have set another one. */
   async mend(owner: number): Promise<void> {
     const login = `${ownerLoginPrefix}${owner}`;
-    const verifier = this.#options.passwords?.verifier(login);
+    const verifier = this.#passwords?.verifier(login);
     if (verifier !== undefined) await this.#ask(`alter role ${login} password ${quoteLiteral(verifier)}`);
   }
 
@@ -95,8 +94,8 @@ export class OwnerLogins implements Closable {
   }
 
   #login(database: string, login: string, owner: string): OwnerLogin {
-    const { engine, passwords } = this.#options;
-    const base = engine.clientConfig(database);
+    const passwords = this.#passwords;
+    const base = this.#engine.clientConfig(database);
     const password = passwords === null ? {} : { password: passwords.password(login) };
     const of = (role: string): ClientConfig => ({
       ...base,
@@ -111,7 +110,7 @@ export class OwnerLogins implements Closable {
   }
 
   async #look(owner: number, login: string): Promise<Found | null> {
-    const never = this.#options.passwords === null ? `h.rolvaliduntil = '-infinity'` : 'true';
+    const never = this.#passwords === null ? `h.rolvaliduntil = '-infinity'` : 'true';
     const [found] = await this.#ask<Found>(`
       select o.rolname::text as owner, h.oid::text as made, coalesce(h.rolcanlogin and h.rolinherit and h.rolconnlimit = -1 and ${never}
         and not (h.rolsuper or h.rolcreatedb or h.rolcreaterole or h.rolreplication or h.rolbypassrls)
@@ -127,7 +126,7 @@ export class OwnerLogins implements Closable {
    * rights. Whether the login is there.
    */
   async #make(owner: number, login: string, { owner: name, made }: Found): Promise<boolean> {
-    const { passwords } = this.#options;
+    const passwords = this.#passwords;
     const verifier = passwords?.verifier(login) ?? null;
     const password = verifier === null ? `valid until '-infinity'` : `password ${quoteLiteral(verifier)}`;
     const drop = `do $$ begin if to_regrole('${login}')::oid = ${made ?? 0} then drop role ${login}; end if; end $$`;

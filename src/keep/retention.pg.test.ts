@@ -57,10 +57,7 @@ suite('keep', () => {
     };
     const quick = { ...limits, keepRestMs: 0, keepRestTimes: 0, ...other };
     const observe = (it: Observation) => void told.push(it);
-    const logins = new OwnerLogins({
-      engine: { kind: 'embedded', defaultDatabase: 'postgres', ...engine },
-      passwords: null,
-    });
+    const logins = new OwnerLogins({ kind: 'embedded', defaultDatabase: 'postgres', ...engine }, null);
     const options = { engine, logins, limits: quick, observe, clock: () => performance.now() };
     try {
       return await keepOnce(database, options, signal);

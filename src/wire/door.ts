@@ -287,10 +287,7 @@ class Door implements SqlDoor {
     }
     const { ownEngine = false } = this.#options;
     const parameters = opening.kind === 'startup' ? opening.parameters : new Map<string, string>();
-    const relay = new Relay({
-      client,
-      engine,
-      authenticated: () => startup.leave(),
+    const relay = new Relay(client, engine, () => startup.leave(), {
       ...namesOf(parameters),
       followerRefused: parameters.has('replication') ? (sql) => followerRefused(sql, ownEngine) : null,
       rewrite: this.#options.rewrite,

@@ -12,13 +12,6 @@ import { ProtocolViolation } from './framing.ts';
 import { type FatalReason, writeFatal, writeTerminate } from './messages.ts';
 import { SqlPortSession, type SqlPortSessionOptions } from './session.ts';
 
-export interface RelayOptions extends Omit<SqlPortSessionOptions, 'toEngine' | 'toClient' | 'flush'> {
-  readonly client: Socket;
-  readonly engine: Socket;
-  /** The engine has accepted the client. */
-  readonly authenticated: () => void;
-}
-
 export const shuttingDown: FatalReason = {
   sqlstate: '57P01',
   message: 'terminating connection because Headgate is shutting down',
@@ -56,14 +49,20 @@ export class Relay {
   #unread: NodeJS.Timeout | undefined;
   readonly #follows: boolean;
 
-  constructor(options: RelayOptions) {
-    this.#client = options.client;
-    this.#engine = options.engine;
-    this.#limits = options.limits;
-    this.#authenticated = options.authenticated;
-    this.#follows = (options.followerRefused ?? null) !== null;
+  /** `authenticated`: called when the engine has accepted the client. */
+  constructor(
+    client: Socket,
+    engine: Socket,
+    authenticated: () => void,
+    session: Omit<SqlPortSessionOptions, 'toEngine' | 'toClient' | 'flush'>,
+  ) {
+    this.#client = client;
+    this.#engine = engine;
+    this.#limits = session.limits;
+    this.#authenticated = authenticated;
+    this.#follows = (session.followerRefused ?? null) !== null;
     this.#session = new SqlPortSession({
-      ...options,
+      ...session,
       toEngine: (bytes) => this.#toEngine.push(bytes),
       flush: () => this.#flush(this.#engine, this.#toEngine),
       toClient: (bytes) => {

@@ -6,10 +6,7 @@ import { onEnd } from './cleanup.ts';
 
 /** `clientConfig`: as Headgate's role. */
 export function ownerLogins(t: TestContext, clientConfig: (database: string) => ClientConfig): OwnerLogins {
-  const logins = new OwnerLogins({
-    engine: { kind: 'embedded', clientConfig, defaultDatabase: 'postgres' },
-    passwords: null,
-  });
+  const logins = new OwnerLogins({ kind: 'embedded', clientConfig, defaultDatabase: 'postgres' }, null);
   onEnd(t, 'logins', () => logins.close());
   return logins;
 }

@@ -65,10 +65,10 @@ export async function room(t: TestContext, { data }: TestServer, bin: string, ro
   const clientConfig = (database: string) => ({ ...config, database, user: role });
   const key = Buffer.alloc(32, 7);
   const kind = kindOf(role);
-  const logins = new OwnerLogins({
-    engine: { kind, clientConfig, defaultDatabase: config.database },
-    passwords: kind === 'embedded' ? null : createLoginPasswords(fixedKeys(key)),
-  });
+  const logins = new OwnerLogins(
+    { kind, clientConfig, defaultDatabase: config.database },
+    kind === 'embedded' ? null : createLoginPasswords(fixedKeys(key)),
+  );
   onEnd(t, 'logins', () => logins.close());
   const writer = kind === 'embedded' ? writerName : role;
   const engine = {

@@ -35,9 +35,6 @@ export interface ListenersOptions extends ListenAt {
   readonly observe: Observe;
   /** Receives what the processes report; they have already counted it. */
   readonly log: Observe;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
-  readonly random: () => number;
   /** Resolves once no transaction of commits of this name is, or can be, left at the engine; never rejects. */
   readonly commitsEnded: (commitName: string) => Promise<void>;
   /** Keeps on the disk what the processes send. */
@@ -152,9 +149,9 @@ export class Listeners implements Closable {
   }
 
   #slot(listener: number): Slot {
-    const { assignment, observe, log, clock, random, desk } = this.#options;
-    return new Slot({
-      start: {
+    const { assignment, observe, log, desk } = this.#options;
+    return new Slot(
+      {
         assignment,
         said: (observation) => log({ ...observation, listener }),
         passed: (passed) => this.#passed(listener, passed),
@@ -163,20 +160,18 @@ export class Listeners implements Closable {
         serves: (child) => desk.serves(child),
         spool: (child, said) => desk.said(child, said),
       },
-      observe: (observation) => observe({ ...observation, listener }),
-      changed: () => {
+      (observation) => observe({ ...observation, listener }),
+      () => {
         this.#passWaiting();
         // A new process does not know that somebody watches; to the others this changes nothing.
         if (this.tail.watched) void this.tell({ what: 'tail', on: true });
       },
-      gone: (child) => {
+      (child) => {
         void this.#fences.gone(child);
         desk.gone(child);
         for (const connection of child.takeBack()) this.#pass(connection);
       },
-      clock,
-      random,
-    });
+    );
   }
 
   #serving(): ListenerChild[] {

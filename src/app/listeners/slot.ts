@@ -14,17 +14,7 @@ import { limits } from '../../config/limits.ts';
 import type { Observe } from '../../observe/observations.ts';
 import { ListenerChild, ListenerError } from './child.ts';
 import type { ChildOptions } from './child.ts';
-
-export interface SlotOptions {
-  readonly start: ChildOptions;
-  readonly observe: Observe;
-  /** A process has started to serve, or has ended: connections may be waiting. */
-  readonly changed: () => void;
-  /** Called with the process that has ended. */
-  readonly gone: (child: ListenerChild) => void;
-  readonly clock: () => number;
-  readonly random: () => number;
-}
+import { monotonicMs } from '../../observe/context.ts';
 
 export class Slot {
   /** Resolves once the first process serves. */
@@ -33,13 +23,28 @@ export class Slot {
   child: ListenerChild | null = null;
   /** The counts of processes that have ended. */
   departed: readonly MetricFamily[] = [];
-  readonly #options: SlotOptions;
+  readonly #start: ChildOptions;
+  readonly #observe: Observe;
+  readonly #changed: () => void;
+  readonly #gone: (child: ListenerChild) => void;
   readonly #first = deferred<void>();
   readonly #closing = new AbortController();
   readonly #ended: Promise<void>;
 
-  constructor(options: SlotOptions) {
-    this.#options = options;
+  /**
+   * `changed`: called when a process has started to serve, or has ended, because connections may be waiting; `gone`: with the process that has
+   * ended.
+   */
+  constructor(
+    start: ChildOptions,
+    observe: Observe,
+    changed: () => void,
+    gone: (child: ListenerChild) => void,
+  ) {
+    this.#start = start;
+    this.#observe = observe;
+    this.#changed = changed;
+    this.#gone = gone;
     this.first = this.#first.promise;
     this.first.catch(() => undefined);
     this.#ended = this.#run();
@@ -68,13 +73,12 @@ export class Slot {
   }
 
   async #run(): Promise<void> {
-    const { clock, random, changed, gone, observe, start } = this.#options;
     const { signal } = this.#closing;
     let failures = 0;
     let everServed = false;
     while (!signal.aborted) {
-      const startedAt = clock();
-      const child = new ListenerChild(start);
+      const startedAt = monotonicMs();
+      const child = new ListenerChild(this.#start);
       this.child = child;
       const failed = await child.serving.then(
         () => null,
@@ -82,19 +86,23 @@ export class Slot {
       );
       if (failed === null) {
         everServed = true;
-        observe({ kind: 'listener.started', pid: child.pid, seconds: (clock() - startedAt) / 1_000 });
+        this.#observe({
+          kind: 'listener.started',
+          pid: child.pid,
+          seconds: (monotonicMs() - startedAt) / 1_000,
+        });
         this.#first.resolve();
-        changed();
+        this.#changed();
       }
       const reason = await this.#watch(child);
       this.departed = await remains(this.departed, child.report?.metrics ?? []);
       this.child = null;
-      gone(child);
+      this.#gone(child);
       if (!everServed) this.#first.reject(failed);
       if (!everServed || signal.aborted) return;
-      failures = clock() - startedAt > limits.listenerBackoffMs ? 1 : failures + 1;
-      const pauseMs = backoffMs(failures, limits.listenerBackoffMinMs, limits.listenerBackoffMs, random);
-      observe({ kind: 'listener.lost', pid: child.pid, reason, pauseMs });
+      failures = monotonicMs() - startedAt > limits.listenerBackoffMs ? 1 : failures + 1;
+      const pauseMs = backoffMs(failures, limits.listenerBackoffMinMs, limits.listenerBackoffMs, Math.random);
+      this.#observe({ kind: 'listener.lost', pid: child.pid, reason, pauseMs });
       await delay(pauseMs, undefined, { signal }).catch(() => undefined);
     }
     this.#first.reject(new ListenerError('Headgate is shutting down'));

@@ -30,39 +30,39 @@ import { MoveError, runStatements } from './statements.ts';
 import { targetLacks } from './target-check.ts';
 import type { MoveStatement } from './statements.ts';
 
-export interface MoveOptions {
-  /** postgresql://… */
-  readonly to: string;
-  /** Which database of the source; absent: the default one. */
-  readonly database?: string | undefined;
-  /** Continue although something cannot be moved. */
-  readonly leaveOut?: boolean | undefined;
-}
-
 export interface MoveReport {
   say(line: string): void;
   warn(line: string): void;
 }
 
-export async function move(settings: Settings, options: MoveOptions, report: MoveReport): Promise<void> {
+/**
+ * `to`: postgresql://…; `of`: which database of the source, null: the default one; `leavesOut`: continue although something cannot be moved.
+ */
+export async function move(
+  settings: Settings,
+  to: string,
+  of: string | null,
+  leavesOut: boolean,
+  report: MoveReport,
+): Promise<void> {
   const sealing = createSealing(masterKeys(settings));
   const engine = await openCommandEngine(settings);
   const open: Client[] = [];
   let there: Engine | null = null;
   try {
-    there = await openPostgresEngine({ databaseUrl: options.to, observe: () => {} }).catch((error: Error) => {
+    there = await openPostgresEngine({ databaseUrl: to, observe: () => {} }).catch((error: Error) => {
       throw new MoveError(`--to: ${error.message}`);
     });
     if (there.unavailable !== null)
       throw new MoveError(`the server of --to cannot be used: ${there.unavailable}`);
-    const database = options.database ?? engine.defaultDatabase ?? 'dev';
+    const database = of ?? engine.defaultDatabase ?? 'dev';
     const source = await connected(engine.clientConfig(database), 'the source', open);
     const target = await connected(there.clientConfig(there.defaultDatabase), 'the server of --to', open);
     const sides = { source, target };
     await sameDatabase(sides);
     const closed = await unopened(sides, sealing).catch(() => []);
     if (closed.length > 0) throw new MoveError(`the master key does not open: ${closed.join(', ')}`);
-    await look(sides, options.leaveOut === true, report);
+    await look(sides, leavesOut, report);
     await moveAll(sides, report);
     report.say(
       `done: start Headgate with --database-url naming the target and the same master key, and send the webhooks to it. The source stays
