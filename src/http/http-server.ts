@@ -223,7 +223,7 @@ export class HttpServer<E extends Exchange> {
       limits: this.#limits,
       silenceMs,
       answersHalfClosed,
-      begin: (connection, request, answer) => this.#requests.receive(connection, request, answer, false),
+      begin: this.#requests.receivePlain,
       handOver: (socket) => parser.emit('connection', socket),
       expired: (socket) => this.#requests.unreadable(nothingCame, socket),
     });

@@ -14,7 +14,7 @@ import { withoutFetched } from './fetched-header.ts';
 import { WholeRequest } from './plain-request-parser.ts';
 import { isHeadOfParserError, protocolRefusal, refusalForParserError } from './protocol.ts';
 import { rawMessage } from './reply.ts';
-import type { HttpReply } from './reply.ts';
+import type { FastAnswer, HttpReply } from './reply.ts';
 import type { NodeServer } from './server.ts';
 
 /** What a door does with requests. */
@@ -74,6 +74,10 @@ export class ReceivedRequests<E extends Exchange> {
     });
     return connection;
   }
+
+  /** From the recogniser. */
+  readonly receivePlain = (connection: Connection, request: WholeRequest, answer: FastAnswer): void =>
+    this.receive(connection, request, answer, false);
 
   receive(
     connection: Connection | undefined,
