@@ -192,6 +192,18 @@ suite('a refused request in the console', () => {
     await page.getByRole('button', { name: 'Delete it for good?' }).click();
     await within(10_000, async () => assert.deepEqual(await kept(), []));
     await holds(page, `location.hash === '#/postgres/requests'`);
+    // A check that cannot be used is named, in the list and on the page, and of this table alone.
+    await client.query(
+      `UPDATE headgate.webhook_table SET expression = 'nonsense(' WHERE relation = 'orders'::regclass`,
+    );
+    await within(10_000, async () =>
+      assert.equal((await headgate.post('postgres/public/orders', '{}')).status, 503),
+    );
+    await page.goto(`${base}/endpoints`);
+    await page.getByRole('row', { name: /^orders.*unusable/ }).waitFor();
+    assert.equal(await page.getByText('unusable').count(), 1);
+    await page.goto(`${base}/endpoint/public/orders`);
+    await page.getByText('No request can be taken:').waitFor();
     assert.deepEqual(complaints, []);
   });
 });
