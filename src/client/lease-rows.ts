@@ -1,40 +1,63 @@
 /**
  * Marks of rows as done, many by one statement. Takes a row's id and attempt and a way to write marks; each promise settles as the statement with its mark
- * did. One statement runs at a time: what comes meanwhile goes with the next one of its attempt, which is nearly always the same number. Holds what its callers
- * wait for, and nothing else.
+ * did. One statement runs at a time: what comes meanwhile goes with the next one of its attempt, which is nearly always the same number. If one of the rows is
+ * at fault (code of the table refuses it), each is marked by itself. Holds what its callers wait for, and nothing else.
  */
 export type WriteMarks = (ids: readonly unknown[], attempt: number) => Promise<unknown>;
 
+/** By id, why it was not marked. */
+type Failed = ReadonlyMap<unknown, Error>;
+
 interface Waiting {
   readonly ids: unknown[];
-  readonly written: Promise<void>;
+  /** Never rejects. */
+  readonly failed: Promise<Failed>;
 }
 
 export class Marks {
   readonly #write: WriteMarks;
+  readonly #isOfRow: (error: unknown) => boolean;
   /** By attempt. */
   readonly #waiting = new Map<number, Waiting>();
-  /** Settles with the last statement that is known; never rejects. */
-  #last: Promise<void> = Promise.resolve();
+  #last: Promise<unknown> = Promise.resolve();
 
-  constructor(write: WriteMarks) {
+  /** `isOfRow`: whether other rows of a statement that has failed so may be marked. */
+  constructor(write: WriteMarks, isOfRow: (error: unknown) => boolean) {
     this.#write = write;
+    this.#isOfRow = isOfRow;
   }
 
-  add(id: unknown, attempt: number): Promise<void> {
-    const waiting = this.#waiting.get(attempt);
-    if (waiting !== undefined) {
-      waiting.ids.push(id);
-      return waiting.written;
-    }
-    const ids = [id];
-    const written = this.#last.then(async () => {
+  async add(id: unknown, attempt: number): Promise<void> {
+    const waiting = this.#waiting.get(attempt) ?? this.#begin(attempt);
+    waiting.ids.push(id);
+    const why = (await waiting.failed).get(id);
+    if (why !== undefined) throw why;
+  }
+
+  #begin(attempt: number): Waiting {
+    const ids: unknown[] = [];
+    const failed = this.#last.then(() => {
       this.#waiting.delete(attempt);
-      await this.#write(ids, attempt);
+      return this.#mark(ids, attempt);
     });
-    this.#waiting.set(attempt, { ids, written });
-    this.#last = written.catch(() => undefined);
-    return written;
+    const waiting = { ids, failed };
+    this.#waiting.set(attempt, waiting);
+    this.#last = failed;
+    return waiting;
+  }
+
+  async #mark(ids: readonly unknown[], attempt: number): Promise<Failed> {
+    try {
+      await this.#write(ids, attempt);
+      return new Map();
+    } catch (error) {
+      const why = error instanceof Error ? error : new Error(String(error));
+      if (ids.length === 1 || !this.#isOfRow(error)) return new Map(ids.map((id) => [id, why]));
+      const failed = new Map<unknown, Error>();
+      for (const id of ids)
+        for (const [at, whyNot] of await this.#mark([id], attempt)) failed.set(at, whyNot);
+      return failed;
+    }
   }
 }
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { leaseOn } from './lease.ts';
-import { arrayText } from './lease-rows.ts';
+import { arrayText, Marks } from './lease-rows.ts';
 
 for (const [type, ids] of [
   ['BIGINT', ['1', '12', '3']],
@@ -31,3 +31,29 @@ for (const [type, ids] of [
     );
     assert.equal((await client.query(doneAll, [arrayText(ids), 1])).rowCount, 0);
   });
+
+test('a row that the table’s own code refuses to be done holds up no other, and what fails for all is said of all', async (t) => {
+  const client = await (await testDatabase(t)).connect();
+  await client.query(`CREATE TABLE t (id INT PRIMARY KEY, done_at TIMESTAMPTZ CHECK (done_at IS NULL OR id <> 3), attempts INT NOT NULL DEFAULT 1,
+      run_after TIMESTAMPTZ NOT NULL DEFAULT now(), last_error TEXT); INSERT INTO t (id) SELECT generate_series(1, 5)`);
+  const { doneAll } = leaseOn('t');
+  const written: number[] = [];
+  const marks = new Marks(
+    (ids, attempt) => {
+      written.push(ids.length);
+      return client.query(doneAll, [arrayText(ids), attempt]);
+    },
+    (error) => (error as { code?: string }).code === '23514',
+  );
+  const said = await Promise.allSettled([1, 2, 3, 4, 5].map((id) => marks.add(id, 1)));
+  assert.deepEqual(
+    said.map(({ status }) => status),
+    ['fulfilled', 'fulfilled', 'rejected', 'fulfilled', 'fulfilled'],
+  );
+  assert.deepEqual(written, [5, 1, 1, 1, 1, 1]);
+  const open = await client.query<{ id: number }>('SELECT id FROM t WHERE done_at IS NULL');
+  assert.deepEqual(open.rows, [{ id: 3 }]);
+  await client.query('DROP TABLE t');
+  const lost = await Promise.allSettled([1, 2].map((id) => marks.add(id, 1)));
+  assert.deepEqual([lost.map(({ status }) => status), written.at(-1)], [['rejected', 'rejected'], 2]);
+});

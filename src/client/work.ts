@@ -66,7 +66,10 @@ export async function work<Row>(
 ): Promise<void> {
   const { concurrency = 10, attempts = 10, lease: leaseS = 300, idle = 1_000, signal } = options;
   const lease = leaseOn(table, options.columns);
-  const marks = new Marks((ids, attempt) => run(lease.doneAll, [arrayText(ids), attempt], true));
+  const marks = new Marks(
+    (ids, attempt) => run(lease.doneAll, [arrayText(ids), attempt], true),
+    (error) => error instanceof HeadgateError && !error.retryable,
+  );
   const running = new Set<Promise<void>>();
   const isOver = (): boolean => signal?.aborted === true;
   let failures = 0;

@@ -91,7 +91,11 @@ export class Delivering {
     let isFirst = true;
     let claimedMs = -Infinity;
     let isShort = false;
-    const marks = new Marks((ids, attempt) => run(this.#lease.doneAll, [ids, attempt]));
+    // What the database refuses ends the work.
+    const marks = new Marks(
+      (ids, attempt) => run(this.#lease.doneAll, [ids, attempt]),
+      () => false,
+    );
     try {
       while (!signal.aborted && !this.gone && lost.length === 0) {
         // After a rest one row shows whether the receiver is back.
@@ -201,7 +205,8 @@ export class Delivering {
         ? { why: null, retryAfterS: 0 }
         : { why: `it answered ${status}`, retryAfterS: retryAfterOf(answer) };
     } catch (error) {
-      return { why: (error as Error).message.slice(0, limits.reasonCharsMax), retryAfterS: 0 };
+      const why = (error as Error).message.slice(0, limits.reasonCharsMax).replaceAll('\0', '');
+      return { why, retryAfterS: 0 };
     }
   }
 
