@@ -70,7 +70,7 @@ test('what Flink computes is what PostgreSQL says, whoever is killed', { timeout
             `SELECT ${columns} FROM views.${view} ORDER BY 1, 2`,
           );
           const { rows: stored } = await client.query<object>(`SELECT * FROM (${query}) q ORDER BY 1, 2`);
-          assert.deepEqual(computed, stored, stage.job.stderr.slice(-2_000));
+          assert.deepEqual(computed, stored, `${await readersOf(client)}\n${stage.job.stderr.slice(-2_000)}`);
         }
       } finally {
         await client.end();
@@ -102,6 +102,16 @@ test('what Flink computes is what PostgreSQL says, whoever is killed', { timeout
   await client.end();
   t.diagnostic(`${sent} webhooks`);
 });
+
+/** What Flink's sources hold at the server, should they be behind. */
+async function readersOf(client: Client): Promise<string> {
+  const { rows } = await client.query<{ all: string }>(
+    `SELECT json_build_object('slots', (SELECT json_agg(s) FROM pg_replication_slots s),
+      'sessions', (SELECT json_agg(json_build_object('type', backend_type, 'application', application_name, 'state', state, 'wait', wait_event,
+        'since', state_change, 'query', left(query, 200))) FROM pg_stat_activity WHERE usename IN ('reader', 'writer')))::text AS all`,
+  );
+  return rows[0]?.all ?? '';
+}
 
 class Stage {
   readonly job: FlinkJob;
