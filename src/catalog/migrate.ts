@@ -15,6 +15,7 @@ import { makeWriterSql } from '../engine/owner-logins.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../config/limits.ts';
 import { holdCodeFunction } from '../relations/lock-code.ts';
+import { namedRelation } from '../relations/named-relation.ts';
 import {
   CatalogError,
   readRights,
@@ -46,7 +47,12 @@ export function readMigrations(): Migrations {
     version: Math.max(...numbered.map(({ version }) => version)),
     numbered,
     calledByTables: joined(named('tables')),
-    functions: joined([...others, { name: 'hold_code', sql: holdCodeFunction }, ...named('rights')]),
+    functions: joined([
+      ...others,
+      { name: 'hold_code', sql: holdCodeFunction },
+      { name: 'named_relation', sql: namedRelation('headgate') },
+      ...named('rights'),
+    ]),
     views: readFolder('views'),
   };
 }

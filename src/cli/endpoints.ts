@@ -3,7 +3,7 @@ import { tableOf } from './print.ts';
 import { jsonLine } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { trustedSql } from '../relations/owner-code.ts';
-import { relationName, stillNames } from '../kit/sql-text.ts';
+import { relationName, stillNamed } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 import { within } from './session.ts';
 import type { CommandSession, Texts } from './session.ts';
@@ -32,7 +32,7 @@ ORDER BY n.nspname, c.relname`;
 /** Of a table with the columns of docs/workers.md: rows that nobody has done, and those of them that have had all their attempts. */
 const work = (relation: string, oid: string): string => `SELECT count(*)::text AS open,
   (count(*) FILTER (WHERE attempts >= ${limits.leaseAttempts} AND run_after <= now()))::text AS dead
-FROM ${relation} WHERE ${stillNames(relation, oid)} AND done_at IS NULL`;
+FROM ${relation}, ${stillNamed(relation, oid)} WHERE done_at IS NULL`;
 
 /**
  * A table that looks like one of them and is none has no such counts, and nor has one that cannot be read, or whose owner could not act as the

@@ -164,10 +164,12 @@ suite('code that a table gets after it was read', () => {
     // What is counted up stays so after a rollback.
     await root.query(`GRANT CREATE ON DATABASE postgres TO mallory; CREATE SCHEMA trap AUTHORIZATION mallory; CREATE SCHEMA seen AUTHORIZATION mallory;
       GRANT USAGE ON SCHEMA trap, seen TO PUBLIC`);
-    await owner.query(`CREATE SEQUENCE seen.ran; CREATE TABLE trap.t (id INT PRIMARY KEY, v TEXT, at TIMESTAMPTZ); ALTER TABLE mal.t ADD at TIMESTAMPTZ; GRANT ALL ON seen.ran, mal.t, trap.t TO PUBLIC;
+    await owner.query(`CREATE SEQUENCE seen.ran; ALTER TABLE mal.t ADD at TIMESTAMPTZ;
+      CREATE FUNCTION seen.pure(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM nextval('seen.ran'); RETURN 1; END $$;
+      CREATE TABLE trap.t (id INT PRIMARY KEY, v TEXT, at TIMESTAMPTZ, n INT DEFAULT seen.pure(1));
       CREATE FUNCTION seen.fired() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM nextval('seen.ran'); RETURN NULL; END $$;
-      CREATE TRIGGER fired BEFORE INSERT OR UPDATE OR DELETE ON trap.t EXECUTE FUNCTION seen.fired()`);
-    const hers = await tableOf('mal.t');
+      CREATE TRIGGER fired BEFORE INSERT OR UPDATE OR DELETE ON trap.t EXECUTE FUNCTION seen.fired(); GRANT ALL ON seen.ran, mal.t, trap.t TO PUBLIC`);
+    const hers = await tableOf('mal.t', {}, true);
     assert.equal(hers.code.as, 'writer');
     await owner.query('BEGIN; INSERT INTO mal.t VALUES (7)');
     // Rows that keep different columns are stored by different statements: the first waits for the key, and the second stores a value apart, in a relation
@@ -205,8 +207,9 @@ suite('code that a table gets after it was read', () => {
     ).sql.split('; ');
     const at = grouped.findIndex((it) => it.startsWith('copy '));
     assert.deepEqual(grouped.slice(at - 2, at), isMeantFirst(copied));
+    // On Citus defaults are evaluated before the condition.
+    const last = storeStatement(spread);
     for (const text of [
-      storeStatement(spread),
       storeValuesStatement(spread).replace(', $1, $2)', `, '[]'::json, '')`).replaceAll('$1', `''[]''::json`),
       isMeantFirst(spread)[1] ?? '',
       storeStatement(hers),
@@ -228,10 +231,49 @@ suite('code that a table gets after it was read', () => {
         1,
         null,
       ),
+      last,
     ]) {
       const whole = text.replaceAll('$1', `'[]'::json`).replaceAll('$2', `''`).replaceAll('$3', `''::bytea`);
       await assert.rejects(root.query(whole), /invalid input syntax for type boolean: "elsewhere"/, whole);
+      if (text !== last)
+        assert.deepEqual(
+          (await root.query('SELECT is_called FROM seen.ran')).rows,
+          [{ is_called: false }],
+          whole,
+        );
     }
-    assert.deepEqual((await root.query('SELECT is_called FROM seen.ran')).rows, [{ is_called: false }]);
+  });
+
+  test('code does not run by way of a view that has the name only while its tables are waited for', async (t) => {
+    const { root, owner, send, tableOf, writer } = await roomOf(t, 'root');
+    const other = await clientOf(t, { host: root.host, database: 'postgres', user: 'mallory' });
+    await root.query('CREATE SCHEMA trap AUTHORIZATION mallory; GRANT USAGE ON SCHEMA trap TO PUBLIC');
+    // A name of a table is all that changes hands: that takes no right on the database.
+    await owner.query(`CREATE SEQUENCE trap.ran; CREATE TABLE mal.d (data JSONB);
+      CREATE FUNCTION trap.pure(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM nextval('trap.ran'); RETURN 1; END $$;
+      CREATE TABLE trap.t (id INT PRIMARY KEY, v TEXT, n INT DEFAULT trap.pure(1)); CREATE VIEW mal.t_trap AS SELECT * FROM trap.t;
+      CREATE TABLE trap.d (data JSONB, n INT DEFAULT trap.pure(1)); CREATE VIEW mal.d_trap AS SELECT * FROM trap.d;
+      GRANT ALL ON trap.ran, mal.t, trap.t, mal.t_trap, mal.d, trap.d, mal.d_trap TO PUBLIC`);
+    const waits = `SELECT FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND a.usename = '${writer}'`;
+    for (const [name, row, rows] of [
+      ['t', '{"id":1}', 1],
+      ['d', '{"id":1}', 1],
+      ['d', '{"id":1}', 40],
+    ] as const) {
+      const hers = await tableOf(`mal.${name}`, {}, true);
+      assert.equal(hers.code.as, 'writer');
+      const rename = (from: string, to: string) => `ALTER TABLE mal.${from} RENAME TO ${to}`;
+      await owner.query(`BEGIN; LOCK TABLE trap.${name}`);
+      await other.query(`BEGIN; ${rename(name, 'was')}; ${rename(`${name}_trap`, name)}; COMMIT`);
+      let isOver = false;
+      const sent = send([rowsOf(hers, ...Array.from({ length: rows }, () => row))]).finally(() => {
+        isOver = true;
+      });
+      await until(async () => isOver || (await root.query(waits)).rowCount !== 0);
+      await other.query(`BEGIN; ${rename(name, `${name}_trap`)}; ${rename('was', name)}; COMMIT`);
+      await owner.query('COMMIT');
+      assert.deepEqual(codes(await sent), ['aborted table_changed'], name);
+    }
+    assert.deepEqual((await root.query('SELECT is_called FROM trap.ran')).rows, [{ is_called: false }]);
   });
 });

@@ -8,7 +8,7 @@ import { quoteLiteral, relationName } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
 import { toStatement } from './prepared.ts';
 import type { PreparedStatement } from './prepared.ts';
-import { typeOids } from './statements.ts';
+import { isMeant, typeOids } from './statements.ts';
 import { executeMessages, parseMessage } from './wire-message.ts';
 import type { WireParameter } from './wire-message.ts';
 
@@ -115,10 +115,11 @@ export function askedFirstSql(target: Target): string {
 /**
  * The first statement of a transaction for a table that runs no code: locks it, asks what `confirm` asks, and returns the number of the
  * transaction. The INSERT stores nothing. PostgreSQL locks its table before it trusts the plan, plans again when anything about that table
- * has changed, and evaluates the question when it plans: otherwise this costs only the round through the executor.
+ * has changed, and evaluates the question when it plans: otherwise this costs only the round through the executor. The question is about the
+ * relation of the target, and `isMeant` about the one that was locked: the name may mean another one for just so long.
  */
 export function holdPlainStatement(target: Target): PreparedStatement {
-  const nothing = `held as (insert into ${relationName(target)} select from asked where false)`;
+  const nothing = `held as (insert into ${relationName(target)} select from asked where ${isMeant(target)} and false)`;
   return toStatement(`${askedFirstSql(target)}, ${nothing} select ${numberSql}`, []);
 }
 

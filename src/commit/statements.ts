@@ -5,7 +5,13 @@
 import { versionSql } from '../relations/owner-code.ts';
 import type { Column, KeyColumn, Shape } from '../types/shape.ts';
 import type { Target } from '../types/target.ts';
-import { quoteIdentifier as quote, quoteLiteral, relationName, stillNames } from '../kit/sql-text.ts';
+import {
+  namesAsParsed,
+  quoteIdentifier as quote,
+  quoteLiteral,
+  relationName,
+  stillNames,
+} from '../kit/sql-text.ts';
 
 /** pg_type.oid, fixed in every PostgreSQL. */
 export const typeOids = { bytea: 17, int8: 20, text: 25, oid: 26, json: 114, jsonb: 3802 } as const;
@@ -36,7 +42,12 @@ const where = (condition: string): string => (condition === '' ? '' : ` where ${
 
 /** For a statement that writes into the target. Servers of Citus know its rows by other oids: there isMeantFirst comes before the statement. */
 export function isMeant(target: Target): string {
-  return target.shape.distributedByCitus === true ? 'true' : stillNames(relationName(target), target.oid);
+  const { shape, code, oid } = target;
+  if (shape.distributedByCitus === true) return 'true';
+  const relation = relationName(target);
+  return code.functionsIn === null
+    ? stillNames(relation, oid)
+    : namesAsParsed(code.functionsIn, relation, oid);
 }
 
 /**
@@ -52,7 +63,8 @@ export function isMeantFirst(target: Target): readonly string[] {
 /** Of a query of no table whose rows are written into the target: isMeant, which Citus evaluates at the coordinator then, and underPath. */
 function whereMeant(target: Target): string {
   const path = underPath(target);
-  const still = stillNames(relationName(target), target.oid);
+  const still =
+    target.shape.distributedByCitus === true ? stillNames(relationName(target), target.oid) : isMeant(target);
   return ` where ${still}${path === '' ? '' : ` and ${path}`}`;
 }
 

@@ -3,6 +3,7 @@
  * it asks headgate.stays() about webhook tables (functions/committing.sql). They run with the caller's rights,
  * every name in them refers to PostgreSQL's own object, and the role could do what they do without them, at a higher cost. SQL, pure.
  */
+import { namedRelation } from '../relations/named-relation.ts';
 import { versionSql } from '../relations/owner-code.ts';
 
 const schema = 'headgate_functions';
@@ -26,6 +27,7 @@ begin
   ${changed};
 end $body$;
 
+${namedRelation(schema)}
 -- Not immutable, and called so, as headgate.stays() is.
 create or replace function ${schema}.stays(relation_name text, relation oid, mark text, owner oid) returns boolean
 language plpgsql immutable as $body$
@@ -41,6 +43,8 @@ end $body$`;
 export const hasGatewayFunctions = (relation: string): string => `exists (
   select from pg_catalog.pg_namespace n join pg_catalog.pg_roles o on o.oid operator(pg_catalog.=) n.nspowner
   where n.nspname operator(pg_catalog.=) '${schema}' and o.rolsuper and pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+    and exists (select from pg_catalog.pg_type t where t.typname operator(pg_catalog.=) 'named_relation'
+      and t.typnamespace operator(pg_catalog.=) n.oid and t.typowner operator(pg_catalog.=) n.nspowner)
     and 2 operator(pg_catalog.=) (
       select pg_catalog.count(*) from pg_catalog.pg_proc p
       where p.pronamespace operator(pg_catalog.=) n.oid and p.proowner operator(pg_catalog.=) n.nspowner

@@ -12,7 +12,7 @@ import { isMisnamed, sqlstateOf } from '../engine/sqlstate.ts';
 import { writtenPlainly } from '../kit/plain-settings.ts';
 import { endedSince, nowColumns, onceOnDisk, transactionsOf } from '../kit/position.ts';
 import type { Ended, NowColumns, TransactionsNow } from '../kit/position.ts';
-import { mayNameRelation, quoteIdentifier, quoteLiteral, relationName, stillNames } from '../kit/sql-text.ts';
+import { mayNameRelation, quoteIdentifier, quoteLiteral, relationName, stillNamed } from '../kit/sql-text.ts';
 import { trustedSql } from '../relations/owner-code.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
@@ -228,8 +228,8 @@ function pageSql(
 ): string {
   const upTo =
     to === Infinity ? '' : ` AND t.ctid OPERATOR(pg_catalog.<) '${printAddress(to)}'::pg_catalog.tid`;
-  return `SELECT t.ctid, ${columns} FROM ONLY ${name} t
-WHERE ${stillNames(name, oid)} AND ${writtenPlainly} AND t.ctid OPERATOR(pg_catalog.>=) '${printAddress(from)}'::pg_catalog.tid${upTo}
+  return `SELECT t.ctid, ${columns} FROM ONLY ${name} t, ${stillNamed(name, oid)}
+WHERE ${writtenPlainly} AND t.ctid OPERATOR(pg_catalog.>=) '${printAddress(from)}'::pg_catalog.tid${upTo}
 AND ${endedSince(since, until)} ORDER BY t.ctid`;
 }
 

@@ -13,13 +13,29 @@ export function relationName({ schema, table }: { readonly schema: string; reado
 
 /**
  * A condition for a statement that writes into the relation of this name and oid, in the part that is parsed after the relation: true, or PostgreSQL refuses
- * to plan the statement (22P02). A schema has no lock and can be renamed at any moment, so that the name means another table, with triggers. PostgreSQL reads
- * the constant after it has opened what it writes into, and learns of no renaming between the two: both are the same.
+ * to parse the statement (22P02), before anything of the relation runs (relations/named-relation.ts). `schema`: where the domain is.
+ */
+export function namesAsParsed(schema: string, relation: string, oid: number | string): string {
+  const element = `${oid} ${relation}`.replaceAll(/["\\]/g, '\\$&');
+  return `${quoteLiteral(`{"${element}"}`)}::${schema}.named_relation[] is not null`;
+}
+
+/**
+ * A condition that is true, or PostgreSQL refuses to plan the statement (22P02): for a SELECT, as a function in its FROM behind the relation (stillNamed), or
+ * where there is no such domain. The defaults of another table that an INSERT leads to are evaluated before.
  */
 export function stillNames(relation: string, oid: number | string): string {
-  // Parsed for each group: of the forms that fail in time this is the cheapest. PostgreSQL does not look behind an OR for which it knows the answer.
+  // Of the forms that fail in time this is the cheapest. PostgreSQL does not look behind an OR for which it knows the answer.
   const named = `${quoteLiteral(relation)}::pg_catalog.regclass`;
   return `(pg_catalog.oideq(${named}, '${oid}') or 'elsewhere'::pg_catalog.text::pg_catalog.bool)`;
+}
+
+/**
+ * The same for the end of FROM, behind a comma. PostgreSQL evaluates the functions of FROM before those of a view that the name may mean, which come before
+ * WHERE, and it leaves out a relation that is one constant.
+ */
+export function stillNamed(relation: string, oid: number | string): string {
+  return `pg_catalog.booleq(${stillNames(relation, oid)}, 'true') AS still (named)`;
 }
 
 /** A text as an SQL literal, whatever the value of standard_conforming_strings. */

@@ -1,0 +1,1 @@
+-- With this version came the domain headgate.named_relation, of relations/named-relation.ts.
