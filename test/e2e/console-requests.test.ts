@@ -136,6 +136,9 @@ suite('the list of all requests', () => {
     const other = await page.context().newPage();
     await other.goto(page.url());
     await other.locator('.panel').getByText('Stripe signed it with another secret').waitFor();
+    // Its button opens the secret of that table, ready to be typed.
+    await other.locator('.panel').getByRole('link', { name: 'Set the secret' }).click();
+    await other.locator('input:focus[type=password]').waitFor();
     await other.close();
     // Nothing that failed its check is stored by a key, and no primary button does it.
     assert.equal(await page.locator('.panel button.primary').count(), 0);

@@ -43,7 +43,7 @@ export function Offers({
   return (
     <p class="row-of wrap">
       {secret ? (
-        <a class="button small" href={to(['secrets'])}>
+        <a class="button small" href={to(['secrets'], { q: `${row.schema}.${row.table}` })}>
           Set the secret
         </a>
       ) : null}
@@ -140,7 +140,7 @@ interface TodoProps {
 
 export function WhatToDo({ todo, schema, table, sameHref, same, owned }: TodoProps): JSX.Element {
   const links = {
-    secret: [to(['secrets']), 'Set the secret'],
+    secret: [to(['secrets'], { q: `${schema}.${table}` }), 'Set the secret'],
     same: [sameHref, `Show the ${same?.['requests'] ?? ''}`],
     health: [to(['health']), 'Health'],
     endpoint: [

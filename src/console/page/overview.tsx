@@ -178,16 +178,23 @@ function Reasons(): JSX.Element {
                   })}
                 >
                   <span class="row-of">
-                    <Badge kind="bad">{digitsText(row['requests'] ?? '')}</Badge>
+                    <span class="count">
+                      <Badge kind="bad">{digitsText(row['requests'] ?? '')}</Badge>
+                    </span>
                     <span class="grow">
                       <Text of={briefReason(row)} max={80} />
+                      <br />
+                      <span class="faint">
+                        {(row['table_name'] ?? '') === '' ? (
+                          'no endpoint'
+                        ) : (
+                          <Name of={row['table_name'] ?? ''} />
+                        )}
+                      </span>
                     </span>
                     <span class="faint">
                       <Ago at={timeOf(row['last_at'] ?? null)} />
                     </span>
-                  </span>
-                  <span class="faint">
-                    {(row['table_name'] ?? '') === '' ? 'no endpoint' : <Name of={row['table_name'] ?? ''} />}
                   </span>
                 </a>
               </li>

@@ -5,7 +5,7 @@ import { alterSecret, createSecret, dropSecret, listMax, listSecrets } from '../
 import { useRows } from './load.ts';
 import type { ResultRow } from './load.ts';
 import { route } from './route.ts';
-import { Action, Ago, Listing, Sql, Text } from './components.tsx';
+import { Action, Ago, focused, Listing, Sql, Text } from './components.tsx';
 import { timeOf } from '../request-rows.ts';
 
 export function Secrets(): JSX.Element {
@@ -13,8 +13,10 @@ export function Secrets(): JSX.Element {
   const asked = route.value.query.get('q') ?? '';
   const [text, setText] = useState(asked);
   const [chosen, setOpen] = useState<string | null | undefined>(undefined);
-  // A link that names a secret opens it.
-  const named = loaded.value?.find((row) => row['name'] === asked);
+  // A link that names a secret, or a table that uses one only, opens it.
+  const users = loaded.value?.filter((row) => usersOf(row).split(', ').includes(asked)) ?? [];
+  const named =
+    loaded.value?.find((row) => row['name'] === asked) ?? (users.length === 1 ? users[0] : undefined);
   const open = chosen === undefined ? (named === undefined ? null : keyOf(named)) : chosen;
   return (
     <>
@@ -77,8 +79,11 @@ export function Secrets(): JSX.Element {
   );
 }
 
+/** Without the quotation marks of SQL: as links name a table. */
+const usersOf = (row: ResultRow): string => (row['used_by'] ?? '').replaceAll('"', '');
+
 const isNamed = (row: ResultRow, text: string): boolean =>
-  `${row['name']} ${row['used_by'] ?? ''}`.toLowerCase().includes(text.trim().toLowerCase());
+  `${row['name']} ${usersOf(row)} ${row['used_by'] ?? ''}`.toLowerCase().includes(text.trim().toLowerCase());
 
 const keyOf = (row: ResultRow): string => JSON.stringify([row['schema_name'], row['name']]);
 
@@ -125,6 +130,7 @@ function Change({ row, done }: { readonly row: ResultRow; readonly done: () => v
       <label>
         New value
         <input
+          ref={focused}
           type="password"
           autocomplete="off"
           value={value}
