@@ -228,7 +228,19 @@ function Away({ what }: { readonly what: string }): JSX.Element {
   );
 }
 
+/** What had the focus may be gone with the page that was left: the next Tab then begins in the new one, not before the side bar. */
+function useFocusKept(): void {
+  const isFirst = useRef(true);
+  const address = route.value.parts.join('/');
+  useEffect(() => {
+    if (!isFirst.current && document.activeElement === document.body)
+      document.querySelector('main')?.focus({ preventScroll: true });
+    isFirst.current = false;
+  }, [address]);
+}
+
 function Page(): JSX.Element {
+  useFocusKept();
   if (token.value === null) return <LoginScreen />;
   const wanted = wantedDatabase();
   return (

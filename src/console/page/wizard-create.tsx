@@ -20,7 +20,7 @@ import { listSecrets, withoutSecrets } from '../statements.ts';
 import { CopyField, urlOf } from './address.tsx';
 import { useLoaded, useRows, useRowsIf } from './load.ts';
 import type { Loaded, ResultRow } from './load.ts';
-import { Code, Text, Wrong } from './components.tsx';
+import { Code, focused, Text, Wrong } from './components.tsx';
 import { go, route } from './route.ts';
 import { call, me, run } from './server.ts';
 import type { Failure } from './server.ts';
@@ -138,6 +138,7 @@ function NameAndAddress({ schema, table, problem }: NameProps): JSX.Element {
           Table
           <input
             name="table"
+            ref={focused}
             value={table}
             required
             spellcheck={false}

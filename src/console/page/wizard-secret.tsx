@@ -12,7 +12,7 @@ import { alterSecret } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
 import { CopyField, Reachable, urlOf } from './address.tsx';
 import { useSettled } from './load.ts';
-import { Sql, Text, Wrong } from './components.tsx';
+import { focused, Sql, Text, Wrong } from './components.tsx';
 import { call, me, run, token } from './server.ts';
 import type { Failure } from './server.ts';
 import type { ChosenSender } from './wizard-chosen.ts';
@@ -217,6 +217,7 @@ function Pasted({ chosen, secret, changed }: SecretProps & { readonly chosen: Ch
         Signing secret
         <textarea
           name="secret"
+          ref={secret.fresh ? focused : null}
           class="secret"
           rows={value.includes('\n') ? 5 : 1}
           value={value}

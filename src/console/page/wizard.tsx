@@ -70,7 +70,7 @@ function Steps({ kind, sender, senders }: StepsProps): JSX.Element {
   const hasCome = isMade && received === `${schema}.${table}` && !waits;
   return (
     <>
-      <Step n={1} done={chosen !== null} title="Who sends?" beside={<Who chosen={chosen} />}>
+      <Step n={1} done={chosen !== null} title="Who sends?" beside={<Who chosen={chosen} kind={kind} />}>
         {chosen !== null ? null : kind === 'hmac' ? <OwnHmac form={form} /> : <Choose senders={senders} />}
       </Step>
       <Step n={2} done={isMade && !waits} open={chosen !== null} title="Connect it">
@@ -136,7 +136,8 @@ function Step({ n, done, open = true, title, beside, children }: StepProps): JSX
   );
 }
 
-function Who({ chosen }: { readonly chosen: ChosenSender | null }): JSX.Element | null {
+function Who({ chosen, kind }: { readonly chosen: ChosenSender | null; readonly kind: string }): JSX.Element {
+  if (chosen === null && kind === 'hmac') return <a href={to(['new'])}>Choose a known sender</a>;
   if (chosen === null) return <span class="faint">its signature is checked before anything is stored</span>;
   const [name, method] =
     chosen.kind === 'sender'
