@@ -145,6 +145,11 @@ suite('the list of all requests', () => {
     for (const key of ['r', 'r', 'Enter']) await page.keyboard.press(key);
     await page.keyboard.press('Escape');
     await panel.waitFor({ state: 'detached' });
+    // From its line, O leads to its page, without the panel.
+    await page.keyboard.press('j');
+    await page.keyboard.press('o');
+    await page.waitForURL(/#\/dev\/requests\/[\w.]+/);
+    await page.goBack();
 
     // An accepted one, with its body and its row.
     await rows(page).filter({ hasText: '1 row' }).filter({ hasText: 'payments' }).click();

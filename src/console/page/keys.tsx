@@ -3,7 +3,7 @@ import { signal } from '@preact/signals';
 import { jumping } from './command-palette.tsx';
 import type { JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
-import { go } from './route.ts';
+import { go, route } from './route.ts';
 
 const shown = signal(false);
 
@@ -94,7 +94,16 @@ function press(key: string, shift: boolean): boolean {
 function click(key: string): boolean {
   const button = document.querySelector<HTMLElement>(`[data-key="${key}"]`);
   button?.click();
-  return button !== null;
+  return button !== null || ((key === 'o' || key === 'e') && openPage());
+}
+
+/** Of the request whose line has the focus: no panel has to be open for it. */
+function openPage(): boolean {
+  const id = (document.activeElement as HTMLElement | null)?.dataset?.['row'] ?? '';
+  const { parts, query } = route.value;
+  if (id === '' || parts[0] !== 'requests') return false;
+  go(['requests', id], Object.fromEntries(query));
+  return true;
 }
 
 function move(by: number): boolean {
