@@ -317,6 +317,7 @@ const nobodys = {
   as: 'owner',
   deletesAs: 'owner',
   inert: false,
+  schemaTrusted: false,
   writer: '',
   functionsIn: 'headgate',
 } as const;

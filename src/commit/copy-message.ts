@@ -5,7 +5,7 @@
  */
 import type { Group } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import { quoteIdentifier, quoteLiteral, relationName } from '../kit/sql-text.ts';
+import { quoteIdentifier, quoteLiteral, relationName, stillNames } from '../kit/sql-text.ts';
 import { mergedBytes, Pieces, documentCount, documentLength } from './wire-message.ts';
 import type { SessionFacts } from './commit-connection.ts';
 import { holdCodeSql, lockSql, numberSql } from './lock-table.ts';
@@ -76,13 +76,18 @@ export function groupStatement(
  * Rows that PostgreSQL writes into its log together share one position there, and readers of changes that are killed between them take
  * the rest as read (Debezium up to 3.6, and what embeds it). A condition that has to be evaluated for each row prevents that
  * (CopyFrom, src/backend/commands/copyfrom.c).
+ *
+ * `isHeld`: the transaction has locked the target by its number, so that only its schema can be renamed meanwhile. Where nobody else may do that, the
+ * condition that is cheaper to parse is enough.
  */
-export function copySql(target: Target, { apart }: Pick<SessionFacts, 'apart'>): string {
+export function copySql(target: Target, { apart }: Pick<SessionFacts, 'apart'>, isHeld = false): string {
   const column = quoteIdentifier(target.shape.columns[0]?.name ?? '');
   const copy = `copy ${relationName(target)} (${column}) from stdin (format binary)`;
   // Citus accepts no COPY with a WHERE into tables that it distributes.
   if (target.shape.distributedByCitus === true) return copy;
-  return `${copy} where ${isMeant(target)}${apart ? ` and pg_catalog.float8ge(pg_catalog.random(), '0')` : ''}`;
+  const meant =
+    isHeld && target.code.schemaTrusted ? stillNames(relationName(target), target.oid) : isMeant(target);
+  return `${copy} where ${meant}${apart ? ` and pg_catalog.float8ge(pg_catalog.random(), '0')` : ''}`;
 }
 
 /** The same in a transaction that stays open, for no rows, to be rolled back. */

@@ -232,7 +232,7 @@ function waysOf(target: Target, { facts }: CommitSession): Ways {
   const made = {
     apart: facts.apart,
     few: fewRowsStatement(target),
-    copy: toStatement(copySql(target, facts), []),
+    copy: toStatement(copySql(target, facts, true), []),
   };
   plan.ways = made;
   return made;

@@ -222,6 +222,8 @@ suite('code that a table gets after it was read', () => {
       removeOlderStatement(versioned),
       copySql(documents, { apart: false }),
       copySql(documents, { apart: true }),
+      copySql(documents, { apart: false }, true),
+      copySql({ ...documents, code: { ...documents.code, schemaTrusted: true } }, { apart: false }, true),
       remove(
         { oid: String(hers.oid), name: '"mal"."t"' },
         'at',

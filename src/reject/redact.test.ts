@@ -24,6 +24,7 @@ function target(intake: Partial<Target['intake']> = {}): Target {
       as: 'writer',
       deletesAs: 'writer',
       inert: true,
+      schemaTrusted: true,
       writer: 'root',
       functionsIn: null,
     },

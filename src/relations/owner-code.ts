@@ -137,6 +137,12 @@ const typeRunsCode = (type: string) => `exists (
         y.oid operator(pg_catalog.>=) ${firstUserOid}::pg_catalog.oid and y.typtype not in ('b', 'e')
         or e.oid operator(pg_catalog.>=) ${firstUserOid}::pg_catalog.oid and e.typtype not in ('b', 'e')))`;
 
+/** The same of the owner of a schema, who can rename it at any moment. `n`, `d`: aliases of pg_namespace and of the database's row in pg_database. */
+export const schemaTrustedSql = (n: string, d: string): string =>
+  trustedSql(
+    `case when pg_catalog.pg_get_userbyid(${n}.nspowner) = 'pg_database_owner' then ${d}.datdba else ${n}.nspowner end`,
+  );
+
 /**
  * Whether a statement that names the types of the columns may mean others than these: their owner, or that of their schema, is a role whose
  * code must not run, and can rename them at any moment and put a domain in their place; no lock on the table prevents that. Or the role
@@ -147,9 +153,7 @@ const typeIsOthers = (c: string, writer: string): string => `exists (
       join pg_catalog.pg_namespace n on n.oid = y.typnamespace
       join pg_catalog.pg_database d on d.datname = pg_catalog.current_database()
       where a.attrelid = ${c}.oid and a.attnum > 0 and not a.attisdropped and y.oid >= ${firstUserOid}::pg_catalog.oid
-        and not (pg_catalog.has_schema_privilege(${writer}, n.oid, 'USAGE') and ${trustedSql('y.typowner')} and ${trustedSql(
-          `case when pg_catalog.pg_get_userbyid(n.nspowner) = 'pg_database_owner' then d.datdba else n.nspowner end`,
-        )}))`;
+        and not (pg_catalog.has_schema_privilege(${writer}, n.oid, 'USAGE') and ${trustedSql('y.typowner')} and ${schemaTrustedSql('n', 'd')}))`;
 
 /** Functions of PostgreSQL's own that are not immutable and run no user code. */
 const harmless = `'now', 'statement_timestamp', 'transaction_timestamp', 'clock_timestamp', 'timeofday', 'random', 'gen_random_uuid', 'uuidv4', 'uuidv7',

@@ -7,7 +7,7 @@ import type { Code } from '../types/target.ts';
 import { writtenPlainly } from '../kit/plain-settings.ts';
 import type { Column, Equality, KeyColumn, Shape } from '../types/shape.ts';
 import { loginStatements, ownerLoginPrefix } from '../engine/login-names.ts';
-import { inertSql, loginableSql, trustedSql, versionSql } from './owner-code.ts';
+import { inertSql, loginableSql, schemaTrustedSql, trustedSql, versionSql } from './owner-code.ts';
 
 /** What `relationsSql` yields. */
 export interface RelationRow {
@@ -47,6 +47,8 @@ export interface CodeRow {
   readonly apart: boolean;
   /** The owner could do all that Headgate's role can. */
   readonly trusted: boolean;
+  /** See schemaTrustedSql. */
+  readonly schema_trusted: boolean;
   /** See loginableSql. */
   readonly loginable: boolean;
   /** See inertSql. */
@@ -135,6 +137,7 @@ const codeSql = `pg_catalog.json_build_object(
     'writer', me.writer,
     'apart', me.apart,
     'trusted', ${trustedSql('c.relowner')},
+    'schema_trusted', (select ${schemaTrustedSql('n', 'd')} from pg_catalog.pg_database d where d.datname = pg_catalog.current_database()),
     'loginable', ${loginableSql('c.relowner', 'me')},
     'inert', ${inertSql('c', 'me.writer')},
     'asks', c.relrowsecurity or coalesce('security_invoker=true' = any (c.reloptions) or 'security_invoker=on' = any (c.reloptions), false))`;
@@ -266,7 +269,7 @@ export function toCode(
   choice: CodeChoice = {},
 ): Code | string {
   const { owner, owner_name: ownerName, writer, role, superuser, inert } = code;
-  const of = { owner, ownerName, writer, inert, functionsIn: null };
+  const of = { owner, ownerName, writer, inert, schemaTrusted: code.schema_trusted, functionsIn: null };
   const withCode = sessionForCode(code, choice);
   // A superuser's session stores rows of others in no case.
   if (inert && (code.apart || !superuser || ownerName === role))

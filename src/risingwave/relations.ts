@@ -179,6 +179,7 @@ function toTarget(
       as: 'writer',
       deletesAs: 'writer',
       inert: true,
+      schemaTrusted: true,
       writer: '',
       functionsIn: null,
     },

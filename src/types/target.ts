@@ -91,6 +91,8 @@ export interface Code {
   readonly deletesAs: 'writer' | 'headgate' | 'owner';
   /** Storing a row ran nothing but harmless functions of PostgreSQL itself when the table was read. */
   readonly inert: boolean;
+  /** Only roles that could act as Headgate's may rename the table's schema. */
+  readonly schemaTrusted: boolean;
   /** The role that must be allowed to write into the table, whoever stores its rows. */
   readonly writer: string;
   /** The schema with functions that spare the engine work; `headgate_functions`, for the gateway's role, has only confirm and stays. null: none. */

@@ -31,6 +31,7 @@ export function targetOf(given: Partial<Omit<Target, 'shape'>> & { shape?: Parti
       as: 'writer',
       deletesAs: 'headgate',
       inert: true,
+      schemaTrusted: true,
       writer: 'root',
       functionsIn: null,
     },
