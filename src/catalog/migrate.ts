@@ -15,7 +15,7 @@ import { makeWriterSql } from '../engine/owner-logins.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../config/limits.ts';
 import { holdCodeFunction } from '../relations/lock-code.ts';
-import { namedRelation } from '../relations/named-relation.ts';
+import { namedRelation } from '../relations/identifier-check.ts';
 import {
   CatalogError,
   readRights,

@@ -3,7 +3,7 @@
  * it asks headgate.stays() about webhook tables (functions/committing.sql). They run with the caller's rights,
  * every name in them refers to PostgreSQL's own object, and the role could do what they do without them, at a higher cost. SQL, pure.
  */
-import { namedRelation } from '../relations/named-relation.ts';
+import { namedRelation } from '../relations/identifier-check.ts';
 import { versionSql } from '../relations/owner-code.ts';
 
 const schema = 'headgate_functions';

@@ -13,7 +13,7 @@ export function relationName({ schema, table }: { readonly schema: string; reado
 
 /**
  * A condition for a statement that writes into the relation of this name and oid, in the part that is parsed after the relation: true, or PostgreSQL refuses
- * to parse the statement (22P02), before anything of the relation runs (relations/named-relation.ts). `schema`: where the domain is.
+ * to parse the statement (22P02), before anything of the relation runs (relations/identifier-check.ts). `schema`: where the domain is.
  */
 export function namesAsParsed(schema: string, relation: string, oid: number | string): string {
   const element = `${oid} ${relation}`.replaceAll(/["\\]/g, '\\$&');

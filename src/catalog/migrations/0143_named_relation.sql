@@ -1,1 +1,1 @@
--- With this version came the domain headgate.named_relation, of relations/named-relation.ts.
+-- With this version came the domain headgate.named_relation, of relations/identifier-check.ts.
