@@ -57,7 +57,6 @@ function Found(): JSX.Element {
     <>
       <input
         type="search"
-        autofocus
         aria-label="Jump to"
         placeholder="An endpoint or a page"
         value={text}
