@@ -183,6 +183,8 @@ export class CatalogWatcher {
     if (changed.length > 0) {
       if (changed.length > parts.length / 2 || changed.some(({ statement }) => statement === null))
         return false;
+      // A table in doubt may have been read as it is now, while the picture waits for the version that the last look at all tables saw.
+      if (this.picture.doubts.size > 0) return false;
       const oids = changed.flatMap((part) => part.watched);
       if (!this.picture.isAsRead(oids, await lookAt(client, { oids, names: [] }))) return false;
       this.#watch = { parts, states };
