@@ -3,8 +3,8 @@
  * events. Clients send a token in `Authorization`, never in a cookie; a page of another site cannot do that, and is refused
  * in any case. Every statement runs as the role of the token's session.
  */
-import { setImmediate as othersTurn } from 'node:timers/promises';
 import { rememberedOf } from '../kit/memoize.ts';
+import { longWork } from '../kit/time-slices.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { limits } from '../config/limits.ts';
 import type { HeldQuestion, HeldRequest, TailSource } from '../observe/tail.ts';
@@ -41,7 +41,7 @@ import { findRequest, listRequests } from './request-list.ts';
 import type { ListDeps } from './request-list.ts';
 import { RunningRetry } from './retries.ts';
 import { RunningStatements } from './running-statements.ts';
-import { tryHmac } from './try-hmac.ts';
+import { tryHmac, variantsMax } from './try-hmac.ts';
 import { ownedTable, visibleTables } from './statements.ts';
 import type { ConsoleSession, ConsoleSessions, ConsoleUser } from './sessions.ts';
 import { SqlRunner } from './sql.ts';
@@ -116,7 +116,6 @@ export class ConsoleApi {
   /** The last retry of each session. */
   readonly #retries = rememberedOf<SqlRunner, { last: RunningRetry | null }>(() => ({ last: null }));
   readonly #rights: KnownRights;
-  #computed: Promise<unknown> = Promise.resolve();
 
   constructor(deps: ApiDeps) {
     this.#deps = deps;
@@ -316,7 +315,10 @@ export class ConsoleApi {
     this.#ofRole(request);
     const checks = readChecks(await readObject(request));
     const found: (SenderName | null)[] = [];
-    for (const it of checks) found.push(await this.#inTurn(() => this.#deps.answers.whichSender(it)));
+    for (const it of checks) {
+      await longWork.turn(it.expression.length);
+      found.push(this.#deps.answers.whichSender(it));
+    }
     writeJson(response, 200, found);
   }
 
@@ -338,14 +340,8 @@ export class ConsoleApi {
   async #tryHmac({ request, response }: Asked): Promise<void> {
     this.#ofRole(request);
     const trial = readTrial(await readObject(request, limits.consoleTrialBytesMax));
-    writeJson(response, 200, await this.#inTurn(() => tryHmac(trial, Date.now())));
-  }
-
-  /** What takes a while and waits for nothing: one at a time, and between two of them everything else that waits gets its turn. */
-  #inTurn<T>(compute: () => T): Promise<T> {
-    const turn = this.#computed.then(() => othersTurn()).then(compute);
-    this.#computed = turn.catch(() => undefined);
-    return turn;
+    await longWork.turn(variantsMax * trial.request.body.length);
+    writeJson(response, 200, tryHmac(trial, Date.now()));
   }
 
   /** To a table of the session's database. */

@@ -65,7 +65,10 @@ function fits(
   return wanted.length === had.length && timingSafeEqual(wanted, had);
 }
 
-/** At most 96: other algorithms, encodings and prefixes, and what else is usually signed. */
+/** Ways in which a body is signed that are tried at most. */
+export const variantsMax = 96;
+
+/** Other algorithms, encodings and prefixes, and what else is usually signed. */
 function variants(form: HmacForm, given: string, headers: ReadonlyMap<string, string>): readonly HmacForm[] {
   const body: SignedPart = { kind: 'body' };
   const text = (it: string): SignedPart => ({ kind: 'text', text: it });
