@@ -160,69 +160,69 @@ test('pg_dump, pg_restore and pg_basebackup of version 18', async (t) => {
     'versions, tombstones, logs of senders and leases go along, to another server, and are gone on with there',
     async () => {
       const root = await headgate.client(t);
-      await root.query(`CREATE DATABASE work`);
-      const work = await headgate.client(t, 'work');
-      await work.query(await commandsOf('docs/workers.md', 'table'));
-      await work.query(`CREATE SECRET token WITH (backend = 'meta') AS 'sk_test';
+      await root.query(`CREATE DATABASE jobs`);
+      const jobs = await headgate.client(t, 'jobs');
+      await jobs.query(await commandsOf('docs/workers.md', 'table'));
+      await jobs.query(`CREATE SECRET token WITH (backend = 'meta') AS 'sk_test';
         CREATE TABLE states (id BIGINT PRIMARY KEY, note TEXT, at BIGINT) WITH (connector = 'webhook', version = 'at', readers = 'app');
         CREATE TABLE charges (data JSONB) WITH (connector = 'webhook', document = 'data', dedupe = '$.id', reconcile = 'stripe', reconcile_secret = token)`);
       const post = async (from: Headgate, database: string, table: string, body: object) =>
         assert.equal((await from.post(`${database}/public/${table}`, JSON.stringify(body))).status, 200);
-      for (const id of [1, 2]) await post(headgate, 'work', 'states', { id, note: 'new', at: 20 });
-      for (const n of [1, 2, 3, 4]) await post(headgate, 'work', 'orders', { n });
-      await post(headgate, 'work', 'charges', { id: 'evt_1' });
+      for (const id of [1, 2]) await post(headgate, 'jobs', 'states', { id, note: 'new', at: 20 });
+      for (const n of [1, 2, 3, 4]) await post(headgate, 'jobs', 'orders', { n });
+      await post(headgate, 'jobs', 'charges', { id: 'evt_1' });
       // Gone, and no older version of it may come back; a lease, a row that is done, a dead one.
       const socket = await WsClient.open(
-        `ws://127.0.0.1:${headgate.ports.listen.port}/ingest/work/public/states`,
+        `ws://127.0.0.1:${headgate.ports.listen.port}/ingest/jobs/public/states`,
       );
       socket.send(1, [{ op: 'delete', data: { id: 2, at: 30 } }]);
       await socket.acked(1);
       await socket.close();
-      assert.equal((await work.query('SELECT FROM headgate.tombstones')).rowCount, 1);
+      assert.equal((await jobs.query('SELECT FROM headgate.tombstones')).rowCount, 1);
       const claimed = leaseOn('orders').claim;
-      assert.equal((await work.query(claimed, [1, 3_600, 10])).rowCount, 1);
-      await work.query(
+      assert.equal((await jobs.query(claimed, [1, 3_600, 10])).rowCount, 1);
+      await jobs.query(
         `UPDATE orders SET done_at = now() WHERE id = 2; UPDATE orders SET attempts = 10, last_error = 'x' WHERE id = 3`,
       );
       await until(
         async () =>
-          (await work.query('SELECT FROM headgate.gaps WHERE looked_at IS NOT NULL')).rowCount === 1,
+          (await jobs.query('SELECT FROM headgate.gaps WHERE looked_at IS NOT NULL')).rowCount === 1,
       );
       const kept = `SELECT (SELECT jsonb_agg(to_jsonb(o) ORDER BY o.id) FROM orders o) AS orders,
         (SELECT jsonb_agg(to_jsonb(s) ORDER BY s.id) FROM states s) AS states,
         (SELECT jsonb_agg(w.options ORDER BY w.relation::text) FROM headgate.webhook_table w) AS tables,
         (SELECT count(*)::int FROM headgate.tombstone) AS tombstones, (SELECT count(*)::int FROM headgate.delivery) AS deliveries,
         (SELECT jsonb_agg(jsonb_build_array(table_name, log, since)) FROM headgate.gaps) AS logs`;
-      const before = (await work.query(kept)).rows;
-      const dump = join(folder, 'work.dump');
-      const from = ['-h', '127.0.0.1', '-p', env.SQL_PORT, '-U', 'root', '-Fc', '-f', dump, 'work'];
+      const before = (await jobs.query(kept)).rows;
+      const dump = join(folder, 'jobs.dump');
+      const from = ['-h', '127.0.0.1', '-p', env.SQL_PORT, '-U', 'root', '-Fc', '-f', dump, 'jobs'];
       assert.equal((await run(join(bin, 'pg_dump'), from)).code, 0);
       const server = await startServer(embeddedBin);
-      onEnd(t, 'server of the work', () => server.close());
+      onEnd(t, 'server of the jobs', () => server.close());
       const there = await clientOf(t, { host: server.socketDir, user: 'root', database: 'postgres' });
       await there.query('CREATE ROLE headgate_gateway; CREATE ROLE headgate_commit; CREATE ROLE app LOGIN');
-      await there.query('CREATE DATABASE work');
+      await there.query('CREATE DATABASE jobs');
       const restored = await run(join(bin, 'pg_restore'), [
         '-h',
         server.socketDir,
         '-U',
         'root',
         '-d',
-        'work',
+        'jobs',
         dump,
       ]);
       assert.deepEqual([restored.code, restored.stderr], [0, '']);
-      const dsn = `postgresql://root@/work?host=${encodeURIComponent(server.socketDir)}`;
+      const dsn = `postgresql://root@/jobs?host=${encodeURIComponent(server.socketDir)}`;
       const other = await startHeadgate(t, {
         args: [`--database-url=${dsn}`, `--master-key-file=${join(headgate.dataDir, 'master.key')}`],
         env: apis,
       });
-      const client = await clientOf(t, { host: server.socketDir, user: 'root', database: 'work' });
+      const client = await clientOf(t, { host: server.socketDir, user: 'root', database: 'jobs' });
       assert.deepEqual((await client.query(kept)).rows, before);
       // An older version changes nothing, a delivery that was there is a copy, and only the free row is claimed.
-      await post(other, 'work', 'states', { id: 1, note: 'old', at: 10 });
-      await post(other, 'work', 'states', { id: 2, note: 'old', at: 20 });
-      await post(other, 'work', 'charges', { id: 'evt_1' });
+      await post(other, 'jobs', 'states', { id: 1, note: 'old', at: 10 });
+      await post(other, 'jobs', 'states', { id: 2, note: 'old', at: 20 });
+      await post(other, 'jobs', 'charges', { id: 'evt_1' });
       assert.deepEqual((await client.query('SELECT id::int, note FROM states ORDER BY id')).rows, [
         { id: 1, note: 'new' },
       ]);
