@@ -1,17 +1,14 @@
 /** Rows that `headgate start` sends on by itself (HEADGATE_DELIVER): several tables, their owners' rights, stops, failures, metrics. */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Webhook } from 'standardwebhooks';
-import { onEnd } from '../support/cleanup.ts';
 import { commandsOf } from '../support/docs.ts';
 import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
+import { startReceiver } from '../support/receiver.ts';
 import { run } from '../support/run.ts';
 import { within } from '../support/within.ts';
 
@@ -24,7 +21,7 @@ async function receiver(t: TestContext) {
   const answers = new Map<string, number>();
   const taken = new Map<string, Map<string, unknown>>();
   const asked = new Map<string, number>();
-  const server = createServer((request, response) => {
+  const host = await startReceiver(t, (request, response) => {
     let text = '';
     request.setEncoding('utf8').on('data', (part: string) => (text += part));
     request.on('end', () => {
@@ -39,13 +36,7 @@ async function receiver(t: TestContext) {
       }
       if (status > 0) response.writeHead(status).end();
     });
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onEnd(t, 'receiver', () => {
-    server.closeAllConnections();
-    server.close();
   });
-  const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
   return { host, answers, taken: (path: string) => taken.get(path)?.size ?? 0, asked };
 }
 

@@ -4,9 +4,7 @@ import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
 import type { ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
@@ -16,6 +14,7 @@ import { onEnd } from '../support/cleanup.ts';
 import { commandsOf } from '../support/docs.ts';
 import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
+import { startReceiver } from '../support/receiver.ts';
 import { times } from '../support/sample.ts';
 import { until } from '../support/until.ts';
 import { within } from '../support/within.ts';
@@ -90,7 +89,7 @@ test(
     const requests = new Map<string, number>();
     const taken = new Map<string, { key: string; n: number }>();
     const order: { key: string; n: number }[] = [];
-    const server = createServer((request, response) => {
+    const host = await startReceiver(t, (request, response) => {
       let text = '';
       request.setEncoding('utf8').on('data', (part: string) => (text += part));
       request.on('end', () => {
@@ -104,11 +103,6 @@ test(
         if (!taken.has(id)) order.push(data);
         taken.set(id, data);
       });
-    }).listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    onEnd(t, 'receiver', () => {
-      server.closeAllConnections();
-      server.close();
     });
     const count = times(35, 2_000);
     for (let n = 0; n < count; n++)
@@ -116,7 +110,7 @@ test(
         (await headgate.post('dev/public/orders', JSON.stringify({ key: `k${n % 5}`, n, digits: 1 }))).status,
         200,
       );
-    const to = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
+    const to = `http://${host}/hook`;
     const file = await secretFile(t);
     let running = deliver(t, headgate, file, to, '--key', 'key', '--attempts', '1000');
     for (let kills = times(1, 20); kills > 0; kills--) {
@@ -163,7 +157,7 @@ test('rows with one key go out one after the other, and each as soon as the one 
   );
   const taken: number[] = [];
   const times: number[] = [];
-  const server = createServer((request, response) => {
+  const host = await startReceiver(t, (request, response) => {
     let text = '';
     request.setEncoding('utf8').on('data', (part: string) => (text += part));
     request.on('end', () => {
@@ -171,13 +165,8 @@ test('rows with one key go out one after the other, and each as soon as the one 
       times.push(performance.now());
       response.end();
     });
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onEnd(t, 'receiver', () => {
-    server.closeAllConnections();
-    server.close();
   });
-  const to = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
+  const to = `http://${host}/hook`;
   deliver(t, headgate, await secretFile(t), to, '--key', 'key');
   await within(60_000, async () => assert.equal(taken.length, count));
   assert.deepEqual(
@@ -196,16 +185,11 @@ test('410 ends it, the last attempt makes a row dead, and a host that is not lis
   await headgate.post('dev/public/orders', '{"n":1}');
   let status = 500;
   let asked = 0;
-  const server = createServer((_, response) => {
+  const host = await startReceiver(t, (_, response) => {
     asked += 1;
     response.writeHead(status).end();
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onEnd(t, 'receiver', () => {
-    server.closeAllConnections();
-    server.close();
   });
-  const to = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  const to = `http://${host}/`;
   const file = await secretFile(t);
   const one = deliver(t, headgate, file, to, '--attempts', '1', '--json');
   await until(() => one.said().includes('"outcome":"dead"') || one.child.exitCode !== null);

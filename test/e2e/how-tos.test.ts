@@ -3,8 +3,6 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
@@ -14,6 +12,7 @@ import { onEnd } from '../support/cleanup.ts';
 import { commandsOf } from '../support/docs.ts';
 import { startGatewayProcess } from '../support/gateway-process.ts';
 import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
+import { startReceiver } from '../support/receiver.ts';
 import { run } from '../support/run.ts';
 import { requireTool } from '../support/tools.ts';
 import { until } from '../support/until.ts';
@@ -45,19 +44,14 @@ async function printed(t: TestContext, command: string, wanted: RegExp): Promise
 test('the how-tos of day two', { timeout: 180_000 }, async (t) => {
   if (requireTool(t, 'curl') === null) return;
   const told: string[] = [];
-  const receiver = createServer((request, response) => {
+  const receiver = await startReceiver(t, (request, response) => {
     request.setEncoding('utf8').on('data', (part: string) => void told.push(part));
     request.on('end', () => response.end());
-  }).listen(0, '127.0.0.1');
-  await once(receiver, 'listening');
-  onEnd(t, 'receiver', () => {
-    receiver.closeAllConnections();
-    receiver.close();
   });
   const [alertUrl, start] = await variableOf('docs/operating/alerts.md', 'alerts');
   assert.equal(start, 'headgate start');
   const env = {
-    [alertUrl]: `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`,
+    [alertUrl]: `http://${receiver}/`,
     HEADGATE_ALERT_SECONDS: '1',
   };
   const headgate = await startHeadgate(t, { env });

@@ -6,8 +6,6 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
@@ -16,6 +14,7 @@ import { fileURLToPath } from 'node:url';
 import { createClient } from '../../src/client/client.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
+import { startReceiver } from '../support/receiver.ts';
 import { breath, times } from '../support/sample.ts';
 import { until } from '../support/until.ts';
 
@@ -24,20 +23,15 @@ const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 /** The numbers that a program of the developer's got of `headgate listen`, in turn. */
 async function listening(t: TestContext, sqlPort: number, dataDir: string): Promise<readonly number[]> {
   const got: number[] = [];
-  const hook = createServer((request, response) => {
+  const host = await startReceiver(t, (request, response) => {
     let body = '';
     request.setEncoding('utf8').on('data', (part: string) => (body += part));
     request.on('end', () => {
       got.push((JSON.parse(body) as { n: number }).n);
       response.end();
     });
-  }).listen(0, '127.0.0.1');
-  await once(hook, 'listening');
-  onEnd(t, 'hook', () => {
-    hook.closeAllConnections();
-    hook.close();
   });
-  const to = `http://127.0.0.1:${(hook.address() as AddressInfo).port}/`;
+  const to = `http://${host}/`;
   const dsn = `postgresql://root@127.0.0.1:${sqlPort}/dev`;
   const args = [cli, 'listen', 'single', '--forward-to', to, '--dsn', dsn, '--state', `${dataDir}.place`];
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'pipe'] });
