@@ -350,14 +350,7 @@ export class SocketSession {
     const { observe, tracer, scheme } = this.#room;
     if (span === null || tracer === null) return observe(said);
     const isError = !isDone && refusals[outcome.refusal.code].status >= 500;
-    tracer.endBatch(span, this.#arriving, {
-      ...said,
-      table: this.#table,
-      route: ingestTemplate,
-      scheme,
-      isDone,
-      isError,
-    });
+    tracer.endBatch(span, this.#arriving, { ...said, route: ingestTemplate, scheme, isDone, isError });
     observe({ ...said, traceId: span.traceId });
   }
 

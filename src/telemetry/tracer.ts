@@ -60,7 +60,8 @@ export interface Answered {
   readonly isDone?: boolean;
 }
 
-export interface BatchAnswered extends Pick<Answered, 'table' | 'route' | 'scheme' | 'code'> {
+export interface BatchAnswered extends Pick<Answered, 'table' | 'scheme' | 'code'> {
+  readonly route: string;
   readonly rows: number;
   readonly isDone: boolean;
   /** Nobody but Headgate can mend it. */
@@ -163,7 +164,7 @@ export class Tracer {
     this.#end(request, `batch ${route}`, table, {
       isError,
       attributes: {
-        ...(route !== null && { 'http.route': route }),
+        'http.route': route,
         'network.protocol.name': 'websocket',
         'url.scheme': scheme,
         ...(remoteAddress !== '' && { 'client.address': remoteAddress }),
