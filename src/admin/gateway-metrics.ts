@@ -1,9 +1,10 @@
 /** Counts the answers of the events gateway as plain numbers, which are formatted for Prometheus when they are read. */
-import { Counter, Gauge } from 'prom-client';
+import { Gauge } from 'prom-client';
 import type { Registry } from 'prom-client';
 import type { Readers } from '../observe/context.ts';
 import type { Observation } from '../observe/observations.ts';
 import { answerBuckets, PlainHistogram } from './plain-histogram.ts';
+import { readCounter } from './read-metrics.ts';
 
 type Answered = Extract<Observation, { kind: 'gateway.answered' }>;
 
@@ -16,36 +17,33 @@ interface Route {
 /** Returns what counts answers and streams. */
 export function registerGateway(registry: Registry): Readers {
   const routes = new Map<string, Route>();
+  readCounter(
+    registry,
+    'headgate_gateway_requests_total',
+    'Requests of the events gateway, by route, status and code',
+    ['route', 'status', 'code'],
+    (add) => {
+      for (const [route, { answers }] of routes)
+        for (const [code, counts] of answers)
+          for (const [status, count] of counts) add({ route, status, code }, count);
+    },
+  );
+  readCounter(
+    registry,
+    'headgate_gateway_rows_total',
+    'Rows that the events gateway has committed (events), that statements have touched (sql), or that were sent (stream)',
+    ['route'],
+    (add) => {
+      for (const [route, it] of routes) if (it.rows > 0) add({ route }, it.rows);
+    },
+  );
   const seconds = new PlainHistogram({
     name: 'headgate_gateway_request_seconds',
     help: 'From the end of the headers to the end of the answer of the events gateway, in seconds',
     labelNames: ['route'],
     buckets: answerBuckets,
-    registers: [],
+    registers: [registry],
   });
-  const requests = new Counter({
-    name: 'headgate_gateway_requests_total',
-    help: 'Requests of the events gateway, by route, status and code',
-    labelNames: ['route', 'status', 'code'],
-    registers: [],
-    collect() {
-      this.reset();
-      for (const [route, { answers }] of routes)
-        for (const [code, counts] of answers)
-          for (const [status, count] of counts) this.inc({ route, status, code }, count);
-    },
-  });
-  const rows = new Counter({
-    name: 'headgate_gateway_rows_total',
-    help: 'Rows that the events gateway has committed (events), that statements have touched (sql), or that were sent (stream)',
-    labelNames: ['route'],
-    registers: [],
-    collect() {
-      this.reset();
-      for (const [route, it] of routes) if (it.rows > 0) this.inc({ route }, it.rows);
-    },
-  });
-  for (const metric of [requests, rows, seconds]) registry.registerMetric(metric);
   const streams = new Gauge({
     name: 'headgate_gateway_streams',
     help: 'Streams of rows that the events gateway has open',

@@ -1,25 +1,16 @@
 /** Counts groups: how many ended how, how large they were, how long their commit took. */
-import { Counter } from 'prom-client';
 import type { Registry } from 'prom-client';
 import type { Readers } from '../observe/context.ts';
 import { PlainHistogram } from './plain-histogram.ts';
+import { readCounter } from './read-metrics.ts';
 
 /** Returns what counts a group. */
 export function registerGroups(registry: Registry): Readers {
   const registers = [registry];
   const groups = { committed: 0, aborted: 0, unknown: 0 };
-  registry.registerMetric(
-    new Counter({
-      name: 'headgate_groups_total',
-      help: 'Groups (transactions), by outcome',
-      labelNames: ['result'],
-      registers: [],
-      collect() {
-        this.reset();
-        for (const [result, count] of Object.entries(groups)) this.inc({ result }, count);
-      },
-    }),
-  );
+  readCounter(registry, 'headgate_groups_total', 'Groups (transactions), by outcome', ['result'], (add) => {
+    for (const [result, count] of Object.entries(groups)) add({ result }, count);
+  });
   const groupRows = new PlainHistogram({
     name: 'headgate_group_rows',
     help: 'Rows in one committed group',

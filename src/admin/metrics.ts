@@ -11,6 +11,7 @@ import type { Observe, TableName } from '../observe/observations.ts';
 import { registerGateway } from './gateway-metrics.ts';
 import type { MetricFamily } from './merged-metrics.ts';
 import { registerGroups } from './group-metrics.ts';
+import { readGauge } from './read-metrics.ts';
 import { registerAnswers, registerTableCounters, TableCounts, tableLabels } from './table-metrics.ts';
 import { registerWatch } from './watch-metrics.ts';
 import type { ListenerState } from './watch-metrics.ts';
@@ -58,38 +59,23 @@ export function createMetrics(options: MetricsOptions): Metrics {
   };
 }
 
-function registerGauges(registry: Registry, counts: TableCounts, options: MetricsOptions): void {
-  registry.registerMetric(
-    new Gauge({
-      name: 'headgate_lane_rows',
-      help: 'Rows waiting to be committed, by table',
-      labelNames: tableLabels,
-      registers: [],
-      collect() {
-        this.reset();
-        for (const { table, rows } of options.lanes()) this.inc({ ...counts.of(table).labels }, rows);
-      },
-    }),
+function registerGauges(registry: Registry, counts: TableCounts, { lanes, load }: MetricsOptions): void {
+  readGauge(registry, 'headgate_lane_rows', 'Rows waiting to be committed, by table', tableLabels, (add) => {
+    for (const { table, rows } of lanes()) add(counts.of(table).labels, rows);
+  });
+  readGauge(
+    registry,
+    'headgate_listener_connections',
+    'Open connections of the webhook listener',
+    [],
+    (add) => add({}, load().connections),
   );
-  registry.registerMetric(
-    new Gauge({
-      name: 'headgate_listener_connections',
-      help: 'Open connections of the webhook listener',
-      registers: [],
-      collect() {
-        this.set(options.load().connections);
-      },
-    }),
-  );
-  registry.registerMetric(
-    new Gauge({
-      name: 'headgate_listener_bytes_in_flight',
-      help: 'Bytes held for requests that are being read, checked or committed',
-      registers: [],
-      collect() {
-        this.set(options.load().bytesInFlight);
-      },
-    }),
+  readGauge(
+    registry,
+    'headgate_listener_bytes_in_flight',
+    'Bytes held for requests that are being read, checked or committed',
+    [],
+    (add) => add({}, load().bytesInFlight),
   );
 }
 

@@ -2,47 +2,42 @@
  * Metrics of requests kept on the disk while their database is unreachable. Takes observations and the present content
  * of the spool; fills a registry. Label values are tables that spool, at most `metricTablesMax`.
  */
-import { Counter, Gauge } from 'prom-client';
+import { Counter } from 'prom-client';
 import type { Registry } from 'prom-client';
 import { limits } from '../config/limits.ts';
 import type { Readers } from '../observe/context.ts';
+import { readGauge } from './read-metrics.ts';
+import { tableLabels } from './table-metrics.ts';
 import type { SpoolState } from '../spool/spool-state.ts';
 
 /** `state` returns null if nothing is kept here. Returns what counts them. */
 export function registerSpool(registry: Registry, state: () => SpoolState | null): Readers {
-  gauge(registry, 'headgate_spool_bytes', 'Bytes of the files of the spool', () => state()?.bytes ?? 0);
+  const gauge = (name: string, help: string, value: (it: SpoolState) => number) =>
+    readGauge(registry, name, help, [], (add) => {
+      const it = state();
+      add({}, it === null ? 0 : value(it));
+    });
+  gauge('headgate_spool_bytes', 'Bytes of the files of the spool', (it) => it.bytes);
+  gauge('headgate_spool_limit_bytes', 'Bytes that the files of the spool may take', (it) => it.bytesMax);
   gauge(
-    registry,
-    'headgate_spool_limit_bytes',
-    'Bytes that the files of the spool may take',
-    () => state()?.bytesMax ?? 0,
-  );
-  gauge(
-    registry,
     'headgate_spool_held',
     'Spools, by table, that belong to another database or whose master key is missing',
-    () => state()?.held ?? 0,
+    (it) => it.held,
   );
   gauge(
-    registry,
     'headgate_spool_quarantined',
     'Parts of files of the spool that could not be read, and are kept aside',
-    () => state()?.quarantined ?? 0,
+    (it) => it.quarantined,
   );
-  tables(
-    registry,
-    'headgate_spool_requests',
-    'Requests in the files of the spool, by table',
-    state,
-    (it) => it.requests,
-  );
-  tables(
-    registry,
-    'headgate_spool_oldest_seconds',
-    'How long a table has been spooling',
-    state,
-    (it) => it.seconds,
-  );
+  const tables = (name: string, help: string, value: (table: SpoolState['tables'][number]) => number) =>
+    readGauge(registry, name, help, tableLabels, (add) => {
+      for (const table of (state()?.tables ?? []).slice(0, limits.metricTablesMax)) {
+        const { database, schema, table: named } = table.name;
+        add({ database, schema, table: named }, value(table));
+      }
+    });
+  tables('headgate_spool_requests', 'Requests in the files of the spool, by table', (it) => it.requests);
+  tables('headgate_spool_oldest_seconds', 'How long a table has been spooling', (it) => it.seconds);
   const counter = (name: string, help: string) => new Counter({ name, help, registers: [registry] });
   const kept = counter('headgate_spool_appends_total', 'Requests that were put on the disk');
   const arrived = counter(
@@ -62,41 +57,4 @@ export function registerSpool(registry: Registry, state: () => SpoolState | null
     'spool.damaged': () => damaged.inc(),
     'spool.failed': () => failed.inc(),
   };
-}
-
-function gauge(registry: Registry, name: string, help: string, value: () => number): void {
-  registry.registerMetric(
-    new Gauge({
-      name,
-      help,
-      registers: [],
-      collect() {
-        this.set(value());
-      },
-    }),
-  );
-}
-
-function tables(
-  registry: Registry,
-  name: string,
-  help: string,
-  state: () => SpoolState | null,
-  value: (table: SpoolState['tables'][number]) => number,
-): void {
-  registry.registerMetric(
-    new Gauge({
-      name,
-      help,
-      labelNames: ['database', 'schema', 'table'],
-      registers: [],
-      collect() {
-        this.reset();
-        for (const table of (state()?.tables ?? []).slice(0, limits.metricTablesMax)) {
-          const { database, schema, table: named } = table.name;
-          this.set({ database, schema, table: named }, value(table));
-        }
-      },
-    }),
-  );
 }

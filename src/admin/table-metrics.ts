@@ -2,11 +2,11 @@
  * Counts requests and batches by table. Takes their observations, fills a registry. Label values are existing tables (`metricTablesMax` of
  * them, the rest together as `other`) and words from our own tables: no request can create a series.
  */
-import { Counter } from 'prom-client';
 import type { Registry } from 'prom-client';
 import type { Readers } from '../observe/context.ts';
 import type { TableName } from '../observe/observations.ts';
 import { answerBuckets, PlainHistogram } from './plain-histogram.ts';
+import { readCounter } from './read-metrics.ts';
 import { rememberedOf } from '../kit/memoize.ts';
 
 /** Codes of answers that are not refusals. */
@@ -98,74 +98,49 @@ export function registerAnswers(registry: Registry, counts: TableCounts): Reader
   };
 }
 
-/** Counters are filled when they are read: between two scrapes only plain numbers are touched. */
 export function registerTableCounters(registry: Registry, counts: TableCounts): void {
-  registry.registerMetric(
-    new Counter({
-      name: 'headgate_requests_total',
-      help: 'Answered webhook requests, by table, status and code; without a table if the path names none',
-      labelNames: [...tableLabels, 'status', 'code'],
-      registers: [],
-      collect() {
-        this.reset();
-        for (const { labels, answers } of counts.all()) {
-          for (const [code, { status, count }] of answers) this.inc({ ...labels, status, code }, count);
-        }
-      },
-    }),
+  readCounter(
+    registry,
+    'headgate_requests_total',
+    'Answered webhook requests, by table, status and code; without a table if the path names none',
+    [...tableLabels, 'status', 'code'],
+    (add) => {
+      for (const { labels, answers } of counts.all())
+        for (const [code, { status, count }] of answers) add({ ...labels, status, code }, count);
+    },
   );
-  registry.registerMetric(
-    new Counter({
-      name: 'headgate_ignored_keys_documents_total',
-      help: 'Documents stored without some members, because their keys are no columns (on_unknown), by table',
-      labelNames: [...tableLabels],
-      registers: [],
-      collect() {
-        this.reset();
-        for (const { labels, ignored } of counts.all()) if (ignored > 0) this.inc({ ...labels }, ignored);
-      },
-    }),
+  readCounter(
+    registry,
+    'headgate_ignored_keys_documents_total',
+    'Documents stored without some members, because their keys are no columns (on_unknown), by table',
+    tableLabels,
+    (add) => {
+      for (const { labels, ignored } of counts.all()) if (ignored > 0) add(labels, ignored);
+    },
   );
-  registry.registerMetric(
-    new Counter({
-      name: 'headgate_batches_total',
-      help: 'Acknowledged and refused batches of WebSockets, by table and code',
-      labelNames: [...tableLabels, 'code'],
-      registers: [],
-      collect() {
-        this.reset();
-        for (const { labels, batches } of counts.all())
-          for (const [code, count] of batches) this.inc({ ...labels, code }, count);
-      },
-    }),
+  readCounter(
+    registry,
+    'headgate_batches_total',
+    'Acknowledged and refused batches of WebSockets, by table and code',
+    [...tableLabels, 'code'],
+    (add) => {
+      for (const { labels, batches } of counts.all())
+        for (const [code, count] of batches) add({ ...labels, code }, count);
+    },
   );
-  registry.registerMetric(
-    new Counter({
-      name: 'headgate_rows_total',
-      help: 'Rows committed, by table',
-      labelNames: tableLabels,
-      registers: [],
-      collect() {
-        this.reset();
-        for (const { labels, rows } of counts.all()) if (rows > 0) this.inc({ ...labels }, rows);
-      },
-    }),
-  );
-  registry.registerMetric(
-    new Counter({
-      name: 'headgate_refusals_total',
-      help: 'Requests and batches refused, by code',
-      labelNames: ['code'],
-      registers: [],
-      collect() {
-        this.reset();
-        for (const { answers } of counts.all()) {
-          for (const [code, { count }] of answers) if (!welcome.has(code)) this.inc({ code }, count);
-        }
-        for (const { batches } of counts.all()) {
-          for (const [code, count] of batches) if (code !== 'committed') this.inc({ code }, count);
-        }
-      },
-    }),
+  readCounter(registry, 'headgate_rows_total', 'Rows committed, by table', tableLabels, (add) => {
+    for (const { labels, rows } of counts.all()) if (rows > 0) add(labels, rows);
+  });
+  readCounter(
+    registry,
+    'headgate_refusals_total',
+    'Requests and batches refused, by code',
+    ['code'],
+    (add) => {
+      for (const { answers } of counts.all())
+        for (const [code, { count }] of answers) if (!welcome.has(code)) add({ code }, count);
+      for (const { batches } of counts.all())
+        for (const [code, count] of batches) if (code !== 'committed') add({ code }, count);
+    },
   );
 }

@@ -9,6 +9,7 @@ import { limits } from '../config/limits.ts';
 import type { Readers } from '../observe/context.ts';
 import type { TableName } from '../observe/observations.ts';
 import { registerSpool } from './spool-metrics.ts';
+import { tableLabels } from './table-metrics.ts';
 import type { SpoolState } from '../spool/spool-state.ts';
 
 /** One slot of a listener process, as seen from the main process. */
@@ -209,16 +210,16 @@ function deliveries(registry: Registry): Readers {
   const differing = new Counter({
     name: 'headgate_deliveries_differing_total',
     help: 'Requests that were not stored, because their delivery id came before with another body (dedupe)',
-    labelNames: ['database', 'schema', 'table'],
+    labelNames: tableLabels,
     registers: [registry],
   });
   const stale = new Counter({
     name: 'headgate_rows_stale_total',
     help: 'Rows that changed nothing, because the stored rows are newer (version)',
-    labelNames: ['database', 'schema', 'table'],
+    labelNames: tableLabels,
     registers: [registry],
   });
-  const labelsOf = tableLabels();
+  const labelsOf = boundedLabels();
   return {
     'rows.stale': ({ table, rows }) => stale.inc(labelsOf(table), rows),
     'deliveries.repeated': ({ deliveries: count }) => repeated.inc(count),
@@ -229,11 +230,11 @@ function deliveries(registry: Registry): Readers {
 /** Of tables with the option `reconcile`. */
 function readings(registry: Registry): Readers {
   const registers = [registry];
-  const labelNames = ['database', 'schema', 'table', 'outcome'] as const;
+  const labelNames = [...tableLabels, 'outcome'] as const;
   const help =
     "Times the log of a table's sender was read, or was not, by outcome: read, refused (reconcile)";
   const read = new Counter({ name: 'headgate_reconcile_readings_total', help, labelNames, registers });
-  const labelsOf = tableLabels();
+  const labelsOf = boundedLabels();
   return {
     'reconcile.read': ({ table }) => read.inc({ ...labelsOf(table), outcome: 'read' }),
     'reconcile.refused': ({ table }) => read.inc({ ...labelsOf(table), outcome: 'refused' }),
@@ -259,7 +260,7 @@ function handshakes(registry: Registry): Readers {
   const asked = new Counter({
     name: 'headgate_handshakes_total',
     help: 'Handshakes of senders, by outcome',
-    labelNames: ['database', 'schema', 'table', 'outcome'],
+    labelNames: [...tableLabels, 'outcome'],
     registers,
   });
   const dropped = new Counter({
@@ -269,7 +270,7 @@ function handshakes(registry: Registry): Readers {
     registers,
   });
   for (const why of ['rate', 'queue', 'engine']) dropped.inc({ why }, 0);
-  const labelsOf = tableLabels();
+  const labelsOf = boundedLabels();
   return {
     'handshakes.dropped': ({ why, rows }) => dropped.inc({ why }, rows),
     'handshake.asked': ({ table, outcome }) => asked.inc({ ...labelsOf(table), outcome }),
@@ -278,15 +279,14 @@ function handshakes(registry: Registry): Readers {
 
 /** Of the tables that HEADGATE_DELIVER names. */
 function sentOn(registry: Registry): Readers {
-  const labelNames = ['database', 'schema', 'table'] as const;
   const registers = [registry];
   const attempts = new Counter({
     name: 'headgate_deliver_attempts_total',
     help: 'Attempts to send a row on, by outcome',
-    labelNames: [...labelNames, 'outcome'],
+    labelNames: [...tableLabels, 'outcome'],
     registers,
   });
-  const gauge = (name: string, help: string) => new Gauge({ name, help, labelNames, registers });
+  const gauge = (name: string, help: string) => new Gauge({ name, help, labelNames: tableLabels, registers });
   const open = gauge('headgate_deliver_open_rows', 'Rows that wait to be sent on');
   const dead = gauge('headgate_deliver_dead_rows', 'Rows that had all their attempts');
   const oldest = gauge('headgate_deliver_oldest_seconds', 'How long the oldest open row has been waiting');
@@ -294,7 +294,7 @@ function sentOn(registry: Registry): Readers {
     'headgate_deliver_working',
     '0: the receiver does not accept rows, or wants no more, or the table does not give them',
   );
-  const labelsOf = tableLabels();
+  const labelsOf = boundedLabels();
   const [away, unread] = [new Set<string>(), new Set<string>()];
   const say = (set: Set<string>, table: TableName, isSo: boolean): void => {
     const labels = labelsOf(table);
@@ -319,7 +319,7 @@ function sentOn(registry: Registry): Readers {
 }
 
 /** The labels of a table; of tables beyond `metricTablesMax`, `other`. */
-function tableLabels(): (table: TableName) => Readonly<Record<'database' | 'schema' | 'table', string>> {
+function boundedLabels(): (table: TableName) => Readonly<Record<(typeof tableLabels)[number], string>> {
   const known = new Set<string>();
   return ({ database, schema, table }) => {
     const name = JSON.stringify([database, schema, table]);
