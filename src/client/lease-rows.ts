@@ -1,7 +1,8 @@
 /**
- * Marks of rows as done, many by one statement. Takes a row's id and attempt and a way to write marks; each promise settles as the statement with its mark
- * did. One statement runs at a time: what comes meanwhile goes with the next one of its attempt, which is nearly always the same number. If one of the rows is
- * at fault (code of the table refuses it), each is marked by itself. Holds what its callers wait for, and nothing else.
+ * Statements of a lease for many rows at one time: when rows are claimed, and marks of rows as done. A mark takes a row's id and attempt, and a way to write
+ * marks; each promise settles as the statement with its mark did. One statement runs at a time: what comes meanwhile goes with the next one of its attempt,
+ * which is nearly always the same number. If one of the rows is at fault (code of the table refuses it), each is marked by itself. Holds what its callers wait
+ * for, and when the last claim was.
  */
 export type WriteMarks = (ids: readonly unknown[], attempt: number) => Promise<unknown>;
 
@@ -58,6 +59,33 @@ export class Marks {
         for (const [at, whyNot] of await this.#mark([id], attempt)) failed.set(at, whyNot);
       return failed;
     }
+  }
+}
+
+/** When rows are claimed: a claim of one row costs as much as one of many. */
+export class ClaimPace {
+  readonly #most: number;
+  readonly #everyMs: number;
+  #claimedMs = -Infinity;
+  #isShort = false;
+
+  /** `most`: rows at one time; `everyMs`: between two claims, unless the last one got all that it asked for and this one is for half of them. */
+  constructor(most: number, everyMs: number) {
+    this.#most = most;
+    this.#everyMs = everyMs;
+  }
+
+  /** For how long it is too early for a claim of so many rows, in ms; 0 or less: it is not. */
+  earlyMs(count: number): number {
+    const isFew = this.#isShort || count < this.#most / 2;
+    return isFew ? this.#claimedMs + this.#everyMs - performance.now() : 0;
+  }
+
+  async claim<Row>(count: number, claim: () => Promise<readonly Row[]>): Promise<readonly Row[]> {
+    this.#claimedMs = performance.now();
+    const rows = await claim();
+    this.#isShort = rows.length < count;
+    return rows;
   }
 }
 

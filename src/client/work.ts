@@ -10,7 +10,7 @@
  */
 import { backoffS, leaseOn } from './lease.ts';
 import type { Lease, LeaseColumns } from './lease.ts';
-import { arrayText, Marks } from './lease-rows.ts';
+import { arrayText, ClaimPace, Marks } from './lease-rows.ts';
 import { HeadgateError, sleep } from './request.ts';
 
 export interface WorkOptions {
@@ -55,7 +55,7 @@ export type RunSql = (
 ) => Promise<{ readonly rows: readonly object[]; readonly rowsAffected: number }>;
 
 const errorCharsMax = 1_000;
-/** Between two claims, unless the last one got all that it asked for and half of the handlers have ended. */
+/** Between two claims of few rows. */
 const claimMs = 100;
 
 export async function work<Row>(
@@ -73,23 +73,22 @@ export async function work<Row>(
   const running = new Set<Promise<void>>();
   const isOver = (): boolean => signal?.aborted === true;
   let failures = 0;
-  let claimedMs = -Infinity;
-  let isShort = false;
+  const pace = new ClaimPace(concurrency, claimMs);
   try {
     while (!isOver()) {
       let rows: readonly object[] = [];
       const free = concurrency - running.size;
-      const earlyMs = isShort || free < concurrency / 2 ? claimedMs + claimMs - Date.now() : 0;
+      const earlyMs = pace.earlyMs(free);
       if (free > 0 && earlyMs > 0) {
-        await sleep(Math.min(claimMs, earlyMs), signal).catch(() => undefined);
+        await sleep(earlyMs, signal).catch(() => undefined);
         continue;
       }
       try {
-        if (free > 0) {
-          claimedMs = Date.now();
-          ({ rows } = await run(lease.claim, [free, leaseS, attempts], false));
-          isShort = rows.length < free;
-        }
+        if (free > 0)
+          rows = await pace.claim(
+            free,
+            async () => (await run(lease.claim, [free, leaseS, attempts], false)).rows,
+          );
         failures = 0;
       } catch (error) {
         // A claim whose answer was lost is one that nobody works on: its lease ends.

@@ -15,7 +15,7 @@ import { createDelivery, retryAfterMs } from '../access/outgoing.ts';
 import type { OutgoingResponse } from '../access/outgoing.ts';
 import { leaseOn } from '../client/lease.ts';
 import type { Lease } from '../client/lease.ts';
-import { Marks } from '../client/lease-rows.ts';
+import { ClaimPace, Marks } from '../client/lease-rows.ts';
 import { limits } from '../config/limits.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { Semaphore } from '../kit/semaphore.ts';
@@ -89,8 +89,7 @@ export class Delivering {
       this.#turn.run(limits.commandConnectMs, () => statement(text, values));
     const lost: unknown[] = [];
     let isFirst = true;
-    let claimedMs = -Infinity;
-    let isShort = false;
+    const pace = new ClaimPace(concurrency, limits.deliverClaimMs);
     // What the database refuses ends the work.
     const marks = new Marks(
       (ids, attempt) => run(this.#lease.doneAll, [ids, attempt]),
@@ -100,19 +99,15 @@ export class Delivering {
       while (!signal.aborted && !this.gone && lost.length === 0) {
         // After a rest one row shows whether the receiver is back.
         const most = (this.#failures >= limits.deliverFailuresMax ? 1 : concurrency) - running.size;
-        // A claim for one row costs as much as one for many.
-        const isFew = isShort || most < concurrency / 2;
-        const earlyMs = running.size > 0 && isFew ? claimedMs + limits.deliverClaimMs - performance.now() : 0;
+        const earlyMs = running.size > 0 ? pace.earlyMs(most) : 0;
         const restMs = Math.max(this.#restUntilMs - Date.now(), earlyMs);
         const slots = restMs > 0 ? [] : this.#slotsFor(most);
         const isFull = restMs <= 0 && slots.length === 0;
         let rows: readonly Texts[] = [];
         try {
-          if (slots.length > 0 || isFirst) {
-            claimedMs = performance.now();
-            rows = await run(this.#lease.claim, [slots.length, limits.deliverLeaseMs / 1_000, attempts]);
-            isShort = rows.length < slots.length;
-          }
+          const values = [slots.length, limits.deliverLeaseMs / 1_000, attempts];
+          if (slots.length > 0 || isFirst)
+            rows = await pace.claim(slots.length, () => run(this.#lease.claim, values));
         } finally {
           for (const give of slots.splice(rows.length)) give();
         }
