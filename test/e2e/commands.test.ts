@@ -218,11 +218,9 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
     await hook.back();
     await terminal.shows(/got 3/);
 
-    const { sql: at, listen } = headgate.ports;
     await headgate.signal('SIGTERM');
     await terminal.shows(/waiting for Headgate/);
-    const again = [`--sql-port=${at.port}`, `--listen-port=${listen.port}`];
-    headgate = await startHeadgate(t, { dataDir: first.dataDir, args: again });
+    headgate = await startHeadgate(t, { dataDir: first.dataDir, args: headgate.samePorts });
     await deliver(person, secret, headgate, 4);
     await terminal.shows(/listening again[^]*got 4/);
 

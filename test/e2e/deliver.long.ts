@@ -97,10 +97,7 @@ async function prepared(t: TestContext, to: string, host: string) {
   await root.query(`ALTER TABLE orders ADD COLUMN key INT; CREATE INDEX ON orders (key, id) WHERE done_at IS NULL;
     INSERT INTO orders (data, key) SELECT jsonb_build_object('n', g, 'key', g % 1000, 'text', 'ä€😀 "' || g), g % 1000 FROM generate_series(1, ${count}) g`);
   // On its own ports again: another one that it picks may be that of a receiver which is down at that moment.
-  const own = (['listen', 'sql', 'gateway', 'admin'] as const).map(
-    (door) => `--${door}-port=${headgate.ports[door].port}`,
-  );
-  const again = () => start(own);
+  const again = () => start(headgate.samePorts);
   return { headgate, start: again };
 }
 
@@ -162,7 +159,7 @@ test(
   async (t) => {
     const secondDir = join(await temporaryFolder(t), 'second');
     let second = await startHeadgate(t, { dataDir: secondDir });
-    const args = [`--listen-port=${second.ports.listen.port}`, `--sql-port=${second.ports.sql.port}`];
+    const args = second.samePorts;
     const receiver = (await commandsOf('docs/deliver.md', 'receiver')).replace('whsec_…', secret);
     await (await second.client(t)).query(receiver);
     const host = `127.0.0.1:${second.ports.listen.port}`;

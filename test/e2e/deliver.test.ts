@@ -251,7 +251,8 @@ test(
     await root.query(await commandsOf('docs/workers.md', 'table'));
     const dataDir = join(await temporaryFolder(t), 'second');
     let second = await startHeadgate(t, { dataDir });
-    const { listen, sql } = second.ports;
+    const { listen } = second.ports;
+    const args = second.samePorts;
     const receiver = (await commandsOf('docs/deliver.md', 'receiver')).replace('whsec_…', secret);
     await (await second.client(t)).query(receiver);
     const count = times(60, 5_000);
@@ -276,10 +277,7 @@ test(
       await second.signal('SIGKILL');
       await root.query('UPDATE orders SET run_after = now() WHERE done_at IS NULL');
       running = deliver(t, headgate, file, to, '--attempts', '1000');
-      second = await startHeadgate(t, {
-        dataDir,
-        args: [`--listen-port=${listen.port}`, `--sql-port=${sql.port}`],
-      });
+      second = await startHeadgate(t, { dataDir, args });
     }
     await within(120_000, async () => {
       await root.query(

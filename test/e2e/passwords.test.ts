@@ -112,7 +112,7 @@ test('root by the setting, other roles as PostgreSQL keeps them, strangers not a
 test('a command that stays ends when the server asks for a password that it does not have', async (t) => {
   const dataDir = join(await temporaryFolder(t), 'data');
   const open = await startHeadgate(t, { dataDir });
-  const { listen, sql } = open.ports;
+  const { sql } = open.ports;
   const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
   const tail = spawn(process.execPath, [cli, 'tail', '--dsn', `postgresql://root@127.0.0.1:${sql.port}/dev`]);
   onEnd(t, 'tail', () => void tail.kill('SIGKILL'));
@@ -123,11 +123,7 @@ test('a command that stays ends when the server asks for a password that it does
   const root = await open.client(t);
   await until(async () => (await root.query(begun)).rowCount === 1 && said !== '');
   await open.signal('SIGTERM');
-  await startHeadgate(t, {
-    dataDir,
-    args: [`--listen-port=${listen.port}`, `--sql-port=${sql.port}`],
-    env: { HEADGATE_SQL_PASSWORD: password },
-  });
+  await startHeadgate(t, { dataDir, args: open.samePorts, env: { HEADGATE_SQL_PASSWORD: password } });
   assert.deepEqual(await ended, [1, null]);
   assert.match(
     said,

@@ -50,15 +50,14 @@ async function listening(t: TestContext, sqlPort: number, dataDir: string): Prom
 test('killed under load, Headgate and its engine leave no gap for three readers, one of them slow', async (t) => {
   const dataDir = join(await temporaryFolder(t), 'data');
   let headgate = await startHeadgate(t, { dataDir });
-  const { gateway, listen, sql } = headgate.ports;
-  const ports = [`--gateway-port=${gateway.port}`, `--listen-port=${listen.port}`, `--sql-port=${sql.port}`];
-  const again = () => startHeadgate(t, { dataDir, args: ports });
+  const args = headgate.samePorts;
+  const again = () => startHeadgate(t, { dataDir, args });
   const url = headgate.gatewayUrl;
   const client = createClient({ url, retries: 1_000, retryMs: 60_000 });
   await client.query("CREATE TABLE followed (data JSONB) WITH (connector = 'webhook', is_batched = true)");
 
   await client.query("CREATE TABLE single (data JSONB) WITH (connector = 'webhook')");
-  const sentOn = await listening(t, sql.port, dataDir);
+  const sentOn = await listening(t, headgate.ports.sql.port, dataDir);
 
   const ending = new AbortController();
   const readers = [0, 0, 40].map((slowMs) => {

@@ -156,8 +156,7 @@ test(
     const folder = await temporaryFolder(t);
     const dataDir = join(folder, 'data');
     let headgate = await startHeadgate(t, { dataDir });
-    const { gateway, listen, sql } = headgate.ports;
-    const args = [`--gateway-port=${gateway.port}`, `--listen-port=${listen.port}`, `--sql-port=${sql.port}`];
+    const args = headgate.samePorts;
     const client = createClient({ url: headgate.gatewayUrl, retries: 1_000 });
     await (
       await headgate.client(t)

@@ -91,6 +91,12 @@ export class Headgate {
     return this.#ports;
   }
 
+  /** The arguments with which another one opens its doors on the same ports. */
+  get samePorts(): readonly string[] {
+    const doors = ['listen', 'sql', 'gateway', 'admin'] as const;
+    return doors.map((door) => `--${door}-port=${this.ports[door].port}`);
+  }
+
   get webhookUrl(): string {
     return `http://127.0.0.1:${this.ports.listen.port}/webhook`;
   }
