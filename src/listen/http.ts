@@ -95,7 +95,7 @@ class HttpListener implements Listener, HttpHandler<WebhookExchange> {
   #closing: Promise<void> | null = null;
 
   constructor(options: ListenerOptions) {
-    const { observe, streams, now, gate = null, tls = null, bodyBytesMax } = options;
+    const { observe, streams, now, gate = null, tls = null, tracer = null, bodyBytesMax } = options;
     const limits = options.limits ?? allLimits;
     this.#limits = limits;
     this.#room = {
@@ -105,7 +105,7 @@ class HttpListener implements Listener, HttpHandler<WebhookExchange> {
       bodies: { bytesMax: bodyBytesMax, needsLength: true, pauseMs: null },
       bodiesOfGet: { bytesMax: bodyBytesMax, needsLength: false, pauseMs: null },
       refusalReply: createRefusalReplies(options.random ?? Math.random, limits.retryAfterSecondsMax),
-      tracer: options.tracer ?? null,
+      tracer,
       scheme: tls === null ? 'http' : 'https',
     };
     this.#mayOpen = originRule(options.websocketOrigins ?? null);
@@ -125,7 +125,6 @@ class HttpListener implements Listener, HttpHandler<WebhookExchange> {
     const failed = (error: Error) => observe({ kind: 'request.failed', requestId: randomUUID(), error });
     this.#server = new HttpServer({ ...bounds, tls, gate, limits, now, failed }, this);
     const backlogs = new Backlogs(limits);
-    const { tracer = null } = options;
     const scheme = tls === null ? 'ws' : 'wss';
     this.#websockets =
       streams === undefined
