@@ -20,7 +20,7 @@ export interface LeaseColumns {
 }
 
 export interface Lease {
-  /** $1 rows, $2 seconds, $3 attempts at most. Returns the rows, `more` in addition to their own columns. */
+  /** $1 rows, $2 seconds, $3 attempts at most. Returns of the rows what `returning` names. */
   readonly claim: string;
   /** $1 id, $2 attempt, $3 seconds. */
   readonly extend: string;
@@ -39,7 +39,7 @@ export interface Lease {
 const name = String.raw`(?:"(?:[^"\0]|"")+"|[\p{L}_][\p{L}\p{N}_$]*)`;
 const qualified = new RegExp(`^${name}(?:\\.${name})?$`, 'u');
 
-/** `table`, `schema.table`, quoted as in SQL. Throws TypeError for anything else. `only`: a condition on a row `o`. */
+/** `table`, `schema.table`, quoted as in SQL. Throws TypeError for anything else. `only`: a condition on a row `o`; `returning`: SQL. */
 export function leaseOn(table: string, columns: LeaseColumns = {}, only = 'true', returning = '*'): Lease {
   if (!qualified.test(table)) throw new TypeError(`"${table}" is no name of a table`);
   const quote = (text: string): string => `"${text.replaceAll('"', '""')}"`;
@@ -50,17 +50,17 @@ export function leaseOn(table: string, columns: LeaseColumns = {}, only = 'true'
   const lastError = quote(columns.lastError ?? 'last_error');
   const mine = (first: number): string =>
     `${id} = $${first} AND ${attempts} = $${first + 1} AND ${done} IS NULL`;
-  const doneAt = (first: number): string =>
-    `UPDATE ${table} SET ${done} = now(), ${lastError} = NULL WHERE ${mine(first)} RETURNING *`;
+  const markDone = `UPDATE ${table} SET ${done} = now(), ${lastError} = NULL`;
   return {
     claim: `UPDATE ${table} SET ${attempts} = ${attempts} + 1, ${runAfter} = pg_catalog.now() + pg_catalog.make_interval(secs => $2)
 WHERE ${id} = ANY (ARRAY(
   SELECT ${id} FROM ${table} o WHERE ${done} IS NULL AND ${runAfter} <= now() AND ${attempts} < $3 AND ${only}
   ORDER BY ${runAfter} LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING ${returning}`,
     extend: `UPDATE ${table} SET ${runAfter} = pg_catalog.now() + pg_catalog.make_interval(secs => $3) WHERE ${mine(1)}`,
-    doneAll: `UPDATE ${table} SET ${done} = now(), ${lastError} = NULL
+    doneAll: `${markDone}
 WHERE ${id} = ANY ($1) AND ${attempts} = $2 AND ${done} IS NULL`,
-    doneWith: (statement, first) => `WITH done AS (${doneAt(first)}) ${statement}`,
+    doneWith: (statement, first) =>
+      `WITH done AS (${markDone} WHERE ${mine(first)} RETURNING *) ${statement}`,
     failed: `UPDATE ${table} SET ${lastError} = $3, ${runAfter} = pg_catalog.now() + pg_catalog.make_interval(secs => $4) WHERE ${mine(1)}`,
     dead: `UPDATE ${table} SET ${lastError} = $3, ${attempts} = greatest(${attempts}, $4), ${runAfter} = now() WHERE ${mine(1)}`,
     attempts: columns.attempts ?? 'attempts',
