@@ -3,7 +3,7 @@
  * sender of each, its state in words, and a day of requests.
  */
 import type { JSX } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import type { SenderName } from '../api.ts';
 import { digitsText, sizeText } from '../visible-text.ts';
 import { countEndpoints, endpointsPage, listEndpoints, listTraffic, shows, sorts } from '../endpoint-list.ts';
@@ -14,7 +14,7 @@ import { Bars, barsOf, boundText } from './chart.tsx';
 import type { BarKind } from './chart.tsx';
 import { FirstSteps } from './first-steps.tsx';
 import { keyOf, lastSeen } from './live.ts';
-import { useLoaded, useRows, useSettled } from './load.ts';
+import { useLoaded, useRefreshed, useRows, useSettled } from './load.ts';
 import type { ResultRow } from './load.ts';
 import { Ago, Badge, Copy, Listing, Sql } from './components.tsx';
 import { timeOf } from '../request-rows.ts';
@@ -164,12 +164,10 @@ function Pages({ filter: { page, sort }, total, turn }: PagesProps): JSX.Element
 const refOf = (row: ResultRow): TableRef => ({ schema: row['nspname'] ?? '', table: row['relname'] ?? '' });
 
 function Table({ rows }: { readonly rows: readonly ResultRow[] }): JSX.Element {
-  const traffic = useRows(listTraffic(rows.map(refOf)));
-  const first = useRef(rows);
+  const sql = listTraffic(rows.map(refOf));
+  const traffic = useRows(sql);
   // With the list, so that a row's figures are of one moment.
-  useEffect(() => {
-    if (first.current !== rows) traffic.refresh();
-  }, [rows]);
+  useRefreshed(traffic, sql, rows);
   const unusable = useUnusable(rows.map((row) => row['oid'] ?? ''));
   const checks = rows.map((row) => ({
     expression: row['expression'] ?? '',

@@ -3,14 +3,13 @@
  * single requests, by the refused ones that are kept (`headgate.rejected_requests`). A click or a drag sets the range.
  */
 import type { JSX } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
 import type { ListCounts } from '../api.ts';
 import { barSOf, readTraffic } from '../endpoint-list.ts';
 import { filterOf, ranges } from '../list-address.ts';
 import type { ListAddress } from '../list-address.ts';
 import { countByTime } from '../request-statements.ts';
 import { momentOf, TimeChart } from './chart.tsx';
-import { useRowsIf } from './load.ts';
+import { useRefreshed, useRowsIf } from './load.ts';
 import type { ResultRow } from './load.ts';
 import { barText } from './time-range.tsx';
 
@@ -38,12 +37,8 @@ export function ListChart({ address, counts, set }: Props): JSX.Element | null {
       : null;
   // A long bar changes slowly, unless the list has other requests than before.
   const loaded = useRowsIf(sql, Math.max(15_000, barMs / 15));
-  const known = useRef(all);
-  useEffect(() => {
-    // The list counts every ten seconds; what it counted first is in the bars already.
-    if (known.current !== null && all !== null && all !== known.current) loaded.refresh();
-    known.current = all ?? known.current;
-  }, [all]);
+  // The list counts every ten seconds; what it counted first is in the bars already.
+  useRefreshed(loaded, JSON.stringify(address), all);
   const rows = loaded.value;
   if (sql === null) return null;
   const iso = (ms: number): string => new Date(ms).toISOString();

@@ -1,5 +1,5 @@
 /** What a view shows from the server: requested when it opens, then periodically, and kept on the screen while the server does not answer. */
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { SqlTable } from '../api.ts';
 import { asFailure, look } from './server.ts';
 import type { CallOptions, Failure } from './server.ts';
@@ -49,6 +49,16 @@ export function useLoaded<T>(key: string, load: Load<T>, everyMs = 0): Loaded<T>
     reload: () => setTurn(({ n }) => ({ n: n + 1, auto: false })),
     refresh: () => setTurn(({ n }) => ({ n: n + 1, auto: true })),
   };
+}
+
+/** Asks again when `mark` changes, unless it was null until now, or `key` has changed: then what is asked is new anyway. */
+export function useRefreshed({ refresh }: Loaded<unknown>, key: string, mark: unknown): void {
+  const known = useRef({ key, mark });
+  useEffect(() => {
+    const before = known.current;
+    known.current = { key, mark };
+    if (before.key === key && before.mark !== null && before.mark !== mark) refresh();
+  }, [key, mark]);
 }
 
 export interface Requested<T> {
