@@ -10,6 +10,7 @@ import type { ResultRow } from './load.ts';
 import { Text, Wrong } from './components.tsx';
 import { to } from './route.ts';
 import { call } from './server.ts';
+import type { CallOptions } from './server.ts';
 
 export interface FactsOf {
   readonly row: ResultRow;
@@ -21,20 +22,25 @@ export interface FactsOf {
   readonly sender: SenderName | null;
 }
 
+/** Whose check this is, of a row of readFacts; null: an expression of its own, or none; undefined: not known yet. */
+export function useSenderOf(row: ResultRow | undefined): SenderName | null | undefined {
+  const check = {
+    expression: row?.['expression'] ?? '',
+    secrets: JSON.parse(row?.['aliases'] ?? '[]') as string[],
+  };
+  const load = async (options: Omit<CallOptions, 'body'>): Promise<readonly (SenderName | null)[]> =>
+    row === undefined ? [] : call('which-sender', { ...options, body: { checks: [check] } });
+  return useLoaded(row === undefined ? '' : JSON.stringify(check), load).value?.[0];
+}
+
 /** null: not loaded yet; `none`: there is no such table, or the role may not look at it. */
 export function useFacts(of: TableRef): FactsOf | 'none' | null {
   const rows = useRows(readFacts(of), 15_000).value;
   const row = rows?.[0];
-  const secrets = JSON.parse(row?.['aliases'] ?? '[]') as string[];
-  const expression = row?.['expression'] ?? '';
-  const sender = useLoaded(JSON.stringify([expression, secrets]), (options) =>
-    call<readonly (SenderName | null)[]>('which-sender', {
-      ...options,
-      body: { checks: [{ expression, secrets }] },
-    }),
-  ).value?.[0];
+  const sender = useSenderOf(row);
   if (row === undefined) return rows === null ? null : 'none';
   const options = JSON.parse(row['options'] ?? '{}') as FactsOf['options'];
+  const secrets = JSON.parse(row['aliases'] ?? '[]') as string[];
   return { row, owned: row['owned'] !== 'f', options, secrets, sender: sender ?? null };
 }
 

@@ -4,8 +4,9 @@ import type { SenderInfo } from '../api.ts';
 import { qualified } from '../quote.ts';
 import { recognised } from '../guess-sender.ts';
 import type { TableRef } from '../statements.ts';
-import { useFacts } from './endpoint-facts.tsx';
-import { useLoaded } from './load.ts';
+import { readFacts } from '../endpoint-list.ts';
+import { useSenderOf } from './endpoint-facts.tsx';
+import { useLoaded, useRows } from './load.ts';
 import { Code, Text } from './components.tsx';
 import { to } from './route.ts';
 import { call } from './server.ts';
@@ -17,9 +18,9 @@ interface Props {
 
 export function LooksLike({ table, headers }: Props): JSX.Element | null {
   const senders = useLoaded('senders', (options) => call<readonly SenderInfo[]>('senders', options)).value;
-  const facts = useFacts(table);
-  if (senders === null || facts === null || facts === 'none') return null;
-  const own = facts.sender?.id ?? null;
+  const sender = useSenderOf(useRows(readFacts(table)).value?.[0]);
+  if (senders === null || sender === undefined) return null;
+  const own = sender?.id ?? null;
   const like = recognised(headers, senders);
   const [first] = like;
   if (first === undefined || like.some(({ id }) => id === own)) return null;
