@@ -122,7 +122,7 @@ function Page({ facts, senderName, changed, back }: PageProps): JSX.Element {
       <div class="main-part">
         <section class="card">
           <Heading facts={facts} />
-          <Verdict facts={facts} senderName={senderName} isPage />
+          <Verdict facts={facts} senderName={senderName} same={same} isPage />
           <Timeline cause={row.cause} arrivedAtMs={row.arrivedAtMs} />
           {row.reason === null ? null : (
             <details class="words">

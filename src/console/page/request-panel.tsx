@@ -1,5 +1,6 @@
 /** One request beside the list: next and previous, its address, its contents. Keeps its tab when the next one is opened. */
 import type { JSX } from 'preact';
+import { useSameReason } from './explained-view.tsx';
 import { Copy, Shown, Sql } from './components.tsx';
 import { useFacts } from './request-facts.ts';
 import { Actions, Contents, Heading, Retried, Verdict } from './request-view.tsx';
@@ -21,6 +22,8 @@ interface Props {
 export function RequestPanel(props: Props): JSX.Element {
   const { id, place, count, more, hrefOf, step, canStep, close, senderName, changed } = props;
   const loaded = useFacts(id);
+  const known = loaded.value;
+  const same = useSameReason(known === null || known === 'gone' ? '' : known.row.id);
   return (
     <aside
       class="panel"
@@ -60,7 +63,7 @@ export function RequestPanel(props: Props): JSX.Element {
           ) : (
             <>
               <Heading facts={facts} />
-              <Verdict facts={facts} senderName={senderName} isPage={false} />
+              <Verdict facts={facts} senderName={senderName} same={same} isPage={false} />
               <Actions
                 facts={facts}
                 pageHref={hrefOf(facts.row.id)}

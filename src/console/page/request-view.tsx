@@ -10,8 +10,9 @@ import { isKept, resultOf } from '../request-filter.ts';
 import { readArrival, rowsOfArrival } from '../request-statements.ts';
 import { sizeText } from '../visible-text.ts';
 import { inspect, retryOne } from '../statements.ts';
-import { Offers, SentenceBox, useSameReason } from './explained-view.tsx';
+import { Offers, SentenceBox } from './explained-view.tsx';
 import { useRowsIf, useLoaded } from './load.ts';
+import type { ResultRow } from './load.ts';
 import { Action, Copy, Sql, Text, Wrong } from './components.tsx';
 import type { Facts } from './request-facts.ts';
 import { AnswerBadge, msText, toExplain } from './request-rows.tsx';
@@ -68,10 +69,14 @@ export function Heading({ facts }: { readonly facts: Facts }): JSX.Element {
 export function Verdict({
   facts,
   senderName,
+  same,
   isPage,
-}: Pick<ViewProps, 'facts' | 'senderName'> & { readonly isPage: boolean }): JSX.Element {
+}: Pick<ViewProps, 'facts' | 'senderName'> & {
+  /** Of useSameReason. */
+  readonly same: ResultRow | null;
+  readonly isPage: boolean;
+}): JSX.Element {
   const { row, engineError, owned } = facts;
-  const same = useSameReason(row.id);
   const result = resultOf(row);
   if (result === 'refused' || result === 'later') {
     const explained = explain(toExplain(row, senderName));
