@@ -1,8 +1,9 @@
 /** SQL in colours, as text nodes; invisible characters are marks. */
 import type { JSX } from 'preact';
-import { cut, pieces } from '../visible-text.ts';
+import { cut } from '../visible-text.ts';
 import { sqlPieces } from '../sql-tokens.ts';
 import type { SqlPiece } from '../sql-tokens.ts';
+import { Text } from './components.tsx';
 
 /** What is longer has no colours: each piece is an element. */
 const charsMax = 20_000;
@@ -12,18 +13,11 @@ export function SqlText({ of, max }: { readonly of: string; readonly max: number
   const parts: readonly SqlPiece[] = text.length > charsMax ? [{ text, kind: 'plain' }] : sqlPieces(text);
   return (
     <>
-      {parts.map((part, i) => {
-        const words = pieces(part.text).map((it) =>
-          it.mark ? <span class="mark">{it.text}</span> : it.text,
-        );
-        return part.kind === 'plain' ? (
-          words
-        ) : (
-          <span key={i} class={`sql-${part.kind}`}>
-            {words}
-          </span>
-        );
-      })}
+      {parts.map((part, i) => (
+        <span key={i} class={`sql-${part.kind}`}>
+          <Text of={part.text} max={max} />
+        </span>
+      ))}
       {whole ? null : '…'}
     </>
   );
