@@ -15,5 +15,9 @@ export function useNeeds(): void {
   const { value } = useRows(listNeeds, 30_000);
   useEffect(() => {
     needs.value = value ?? [];
+    // Another session, or database, must not see them.
+    return () => {
+      needs.value = [];
+    };
   }, [value]);
 }
