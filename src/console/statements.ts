@@ -29,8 +29,6 @@ GROUP BY schema_name, table_name, status, code, ${reasonOf('r')}
 ORDER BY requests DESC, last_at DESC
 LIMIT ${listMax.reasons}`;
 
-/** URL, sender, check, last request and counts of a day, for every table of the role. */
-
 /** A table that is gone is a superuser's. */
 export const owned = (schema: string, table: string): string => `coalesce((
     SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
