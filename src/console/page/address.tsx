@@ -1,6 +1,7 @@
 /** The URL that a sender calls, names that are cut in the middle, and fields with a Copy button. */
 import type { JSX } from 'preact';
-import { Copy, Text } from './components.tsx';
+import { Copy } from './components.tsx';
+import { Text } from './text.tsx';
 import { me } from './server.ts';
 
 export function urlOf(schema: string, table: string): string {

@@ -11,7 +11,8 @@ import { forgetFiltered, retryFiltered } from '../request-statements.ts';
 import type { KeptFilter } from '../request-statements.ts';
 import { forgetSome, retrySome } from '../statements.ts';
 import type { RequestList } from './list-state.ts';
-import { Copy, Sql, Text, Wrong } from './components.tsx';
+import { Copy, Sql, Wrong } from './components.tsx';
+import { Text } from './text.tsx';
 import { call, run } from './server.ts';
 import type { Failure } from './server.ts';
 

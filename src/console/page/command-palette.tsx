@@ -4,7 +4,7 @@ import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { findEndpoints } from '../endpoint-list.ts';
 import { useRowsIf, useSettled } from './load.ts';
-import { Text } from './components.tsx';
+import { Text } from './text.tsx';
 import { to } from './route.ts';
 
 export const jumping = signal(false);

@@ -1,7 +1,7 @@
 /** Building blocks of the screens. All of them show text as text, and mark invisible characters in text from strangers. */
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { agoText, cut, pieces } from '../visible-text.ts';
+import { agoText } from '../visible-text.ts';
 import type { Loaded } from './load.ts';
 import type { Failure } from './server.ts';
 import { run } from './server.ts';
@@ -9,21 +9,11 @@ import type { SqlResponse } from '../api.ts';
 import { kindOf } from '../outcomes.ts';
 import { withoutSecrets } from '../statements.ts';
 import type { SqlText } from './sql-text.tsx';
+import { Text } from './text.tsx';
 import { wholeText } from './time-zone.ts';
 
 /** `ref` of a field that gets the focus when it appears; `autofocus` does not give it if something else has it. */
 export const focused = (field: HTMLElement | null): void => field?.focus();
-
-/** Text that anybody may have written. */
-export function Text({ of, max = 10_000 }: { readonly of: string; readonly max?: number }): JSX.Element {
-  const { text, whole } = cut(of, max);
-  return (
-    <>
-      {pieces(text).map((piece) => (piece.mark ? <span class="mark">{piece.text}</span> : piece.text))}
-      {whole ? null : '…'}
-    </>
-  );
-}
 
 export function Copy({
   text,

@@ -7,7 +7,8 @@ import { prettyJson } from '../pretty.ts';
 import { readRefused } from '../statements.ts';
 import { useRows } from './load.ts';
 import type { ResultRow } from './load.ts';
-import { Skeleton, Sql, Text, Wrong } from './components.tsx';
+import { Skeleton, Sql, Wrong } from './components.tsx';
+import { Text } from './text.tsx';
 import { to } from './route.ts';
 import { bytesOf, textOf } from './value.tsx';
 

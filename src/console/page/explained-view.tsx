@@ -9,7 +9,7 @@ import { isKept } from '../request-filter.ts';
 import { sameReason } from '../request-statements.ts';
 import { useRowsIf } from './load.ts';
 import type { ResultRow } from './load.ts';
-import { Text } from './components.tsx';
+import { Text } from './text.tsx';
 import { timeOf } from '../request-rows.ts';
 import { clockOf, RequestTime } from './request-time.tsx';
 import { to } from './route.ts';

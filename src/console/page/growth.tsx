@@ -3,7 +3,8 @@ import type { JSX } from 'preact';
 import { digitsText, sizeText } from '../visible-text.ts';
 import { listGrowth, listMax } from '../statements.ts';
 import { useRows } from './load.ts';
-import { Listing, Sql, Text } from './components.tsx';
+import { Listing, Sql } from './components.tsx';
+import { Text } from './text.tsx';
 import { to } from './route.ts';
 
 /** `freeBytes`: on the disk that holds the tables; null: unknown. */

@@ -7,7 +7,8 @@ import type { TableRef } from '../statements.ts';
 import { readFacts } from '../endpoint-list.ts';
 import { useSenderOf } from './endpoint-facts.tsx';
 import { useLoaded, useRows } from './load.ts';
-import { Code, Text } from './components.tsx';
+import { Code } from './components.tsx';
+import { Text } from './text.tsx';
 import { to } from './route.ts';
 import { call } from './server.ts';
 

@@ -8,7 +8,8 @@ import { digitsText, sizeText } from '../visible-text.ts';
 import { readEngine, readWal } from '../statements.ts';
 import { Growth } from './growth.tsx';
 import { useLoaded, useRows, useRowsIf } from './load.ts';
-import { Badge, Copy, Shown, Sql, Status, Text, Wrong } from './components.tsx';
+import { Badge, Copy, Shown, Sql, Status, Wrong } from './components.tsx';
+import { Text } from './text.tsx';
 import { Figure } from './overview.tsx';
 import { call } from './server.ts';
 

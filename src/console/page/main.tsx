@@ -14,7 +14,7 @@ import { watchLive } from './live.ts';
 import { needing, useNeeds } from './endpoint-problems.ts';
 import { enterByLink, LoginScreen, takesLink } from './login.tsx';
 import { Overview } from './overview.tsx';
-import { Text } from './components.tsx';
+import { Text } from './text.tsx';
 import { addressOfRefused } from '../list-address.ts';
 import { forgetLists } from './list-state.ts';
 import { watchPlaces } from './scroll-position.ts';

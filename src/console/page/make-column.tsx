@@ -6,7 +6,8 @@ import { optionText } from '../visible-text.ts';
 import { readOwned } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
 import { useRows } from './load.ts';
-import { Action, Code, Text } from './components.tsx';
+import { Action, Code } from './components.tsx';
+import { Text } from './text.tsx';
 
 interface Props {
   readonly table: TableRef;

@@ -7,7 +7,7 @@ import { findTables } from '../request-statements.ts';
 import { noAddress, ranges, resultWords } from '../list-address.ts';
 import type { ListAddress } from '../list-address.ts';
 import { useRowsIf } from './load.ts';
-import { Text } from './components.tsx';
+import { Text } from './text.tsx';
 import { Icon } from './icons.tsx';
 import { isPhone } from './window.ts';
 import { isoOf, timeText } from './time-zone.ts';

@@ -9,7 +9,8 @@ import { sameHrefOf, Timeline, useSameReason, WhatToDo } from './explained-view.
 import { addressOf, wordsOf } from '../list-address.ts';
 import { listOf } from './list-state.ts';
 import { LooksLike } from './guessed-sender.tsx';
-import { Action, Copy, Shown, Sql, Text } from './components.tsx';
+import { Action, Copy, Shown, Sql } from './components.tsx';
+import { Text } from './text.tsx';
 import { useRows } from './load.ts';
 import { useFacts } from './request-facts.ts';
 import type { Facts } from './request-facts.ts';

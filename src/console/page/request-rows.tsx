@@ -10,7 +10,8 @@ import { resultOf } from '../request-filter.ts';
 import { sizeText } from '../visible-text.ts';
 import type { RequestList } from './list-state.ts';
 import { freshOf } from './list-state.ts';
-import { Badge, Text } from './components.tsx';
+import { Badge } from './components.tsx';
+import { Text } from './text.tsx';
 import { RequestTime } from './request-time.tsx';
 
 const around = 12;

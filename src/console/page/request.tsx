@@ -3,7 +3,7 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { curlOf } from '../curl.ts';
 import type { TableRef } from '../statements.ts';
-import { Text } from './components.tsx';
+import { Text } from './text.tsx';
 import { me } from './server.ts';
 import { bytesOf } from './value.tsx';
 import { Explain } from './verify.tsx';

@@ -11,7 +11,8 @@ import { addressOf, filterOf, isFiltered, noAddress, wordsOf } from '../list-add
 import type { ListAddress } from '../list-address.ts';
 import { listOf } from './list-state.ts';
 import type { RequestList } from './list-state.ts';
-import { Copy, Skeleton, Sql, Text, Wrong } from './components.tsx';
+import { Copy, Skeleton, Sql, Wrong } from './components.tsx';
+import { Text } from './text.tsx';
 import { ListChart } from './list-chart.tsx';
 import { RequestFilters } from './request-filters.tsx';
 import { Views } from './views.tsx';

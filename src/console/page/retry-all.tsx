@@ -6,7 +6,8 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { RetryState } from '../api.ts';
 import { useLoaded } from './load.ts';
-import { Badge, Text, Wrong } from './components.tsx';
+import { Badge, Wrong } from './components.tsx';
+import { Text } from './text.tsx';
 import { call } from './server.ts';
 import type { Failure } from './server.ts';
 

@@ -5,7 +5,8 @@ import { alterSecret, createSecret, dropSecret, listMax, listSecrets } from '../
 import { useRows } from './load.ts';
 import type { ResultRow } from './load.ts';
 import { route } from './route.ts';
-import { Action, Ago, focused, Listing, Sql, Text } from './components.tsx';
+import { Action, Ago, focused, Listing, Sql } from './components.tsx';
+import { Text } from './text.tsx';
 import { timeOf } from '../request-rows.ts';
 
 export function Secrets(): JSX.Element {

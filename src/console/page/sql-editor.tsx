@@ -11,7 +11,7 @@ import type { Names } from '../completion.ts';
 import { useEffect } from 'preact/hooks';
 import { listColumns, listSecrets } from '../statements.ts';
 import { useLoaded, useRows } from './load.ts';
-import { Text } from './components.tsx';
+import { Text } from './text.tsx';
 import { call } from './server.ts';
 import { EditorText } from './sql-text.tsx';
 

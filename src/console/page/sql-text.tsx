@@ -3,7 +3,7 @@ import type { JSX } from 'preact';
 import { cut } from '../visible-text.ts';
 import { sqlPieces } from '../sql-tokens.ts';
 import type { SqlPiece } from '../sql-tokens.ts';
-import { Text } from './components.tsx';
+import { Text } from './text.tsx';
 
 /** What is longer has no colours: each piece is an element. */
 const charsMax = 20_000;

@@ -7,7 +7,8 @@ import { listTree, readColumns, treeMax } from '../statements.ts';
 import { Name } from './address.tsx';
 import { useRows, useRowsIf, useSettled } from './load.ts';
 import type { ResultRow } from './load.ts';
-import { Skeleton, Text, Wrong } from './components.tsx';
+import { Skeleton, Wrong } from './components.tsx';
+import { Text } from './text.tsx';
 import { forget, forgetHistory, history, recall, saved } from './sql-history.ts';
 
 interface Props {

@@ -2,7 +2,8 @@
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { SqlResponse } from '../api.ts';
-import { Copy, focused, Text, Wrong } from './components.tsx';
+import { Copy, focused, Wrong } from './components.tsx';
+import { Text } from './text.tsx';
 import { draft, recall, remember, save } from './sql-history.ts';
 import { Failure, me, run } from './server.ts';
 import { Editor } from './sql-editor.tsx';

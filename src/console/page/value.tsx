@@ -7,7 +7,8 @@ import { prettyJson } from '../pretty.ts';
 import { cut, hexLines, sizeText } from '../visible-text.ts';
 import type { TableRef } from '../statements.ts';
 import { MakeColumn } from './make-column.tsx';
-import { Copy, Text } from './components.tsx';
+import { Copy } from './components.tsx';
+import { Text } from './text.tsx';
 
 const firstChars = 64 * 1024;
 const cellChars = 120;

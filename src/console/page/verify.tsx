@@ -9,7 +9,8 @@ import { explainValidate } from '../statements.ts';
 import type { ExplainParts, TableRef } from '../statements.ts';
 import { rowsOf, useAsked } from './load.ts';
 import type { ResultRow } from './load.ts';
-import { Area, Badge, Sql, Text, Wrong } from './components.tsx';
+import { Area, Badge, Sql, Wrong } from './components.tsx';
+import { Text } from './text.tsx';
 import { look } from './server.ts';
 import { base64Of } from './value.tsx';
 

@@ -3,7 +3,7 @@ import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { addressOf, isFiltered } from '../list-address.ts';
 import type { ListAddress } from '../list-address.ts';
-import { Text } from './components.tsx';
+import { Text } from './text.tsx';
 import { Menu } from './request-filters.tsx';
 import { go } from './route.ts';
 import { me } from './server.ts';
