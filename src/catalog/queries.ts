@@ -58,15 +58,16 @@ interface LookRow {
   readonly versions: string | null;
 }
 
-/** The one question that is put again and again; null: nothing has changed. The function has its settings with it. */
-export async function look(
-  client: ClientBase,
-  { snapshot, fingerprint }: SnapshotMark,
-): Promise<SnapshotCheck | null> {
-  const { rows } = await client.query<LookRow>(
-    `select l.snapshot, l.fingerprint, l.versions from headgate.look(${quoteLiteral(snapshot)}, ${quoteLiteral(fingerprint)}) as l`,
-  );
-  const [row] = rows;
+/** The one question that is put again and again. The function has its settings with it. */
+const lookSql = ({ snapshot, fingerprint }: SnapshotMark): string =>
+  `select l.snapshot, l.fingerprint, l.versions from headgate.look(${quoteLiteral(snapshot)}, ${quoteLiteral(fingerprint)}) as l`;
+
+/** null: nothing has changed. */
+export async function look(client: ClientBase, mark: SnapshotMark): Promise<SnapshotCheck | null> {
+  return seenIn(await client.query<LookRow>(lookSql(mark)));
+}
+
+function seenIn({ rows: [row] }: QueryResult<LookRow>): SnapshotCheck | null {
   if (row === undefined || row.snapshot === null) return null;
   const versions = row.versions?.split(',').map((line): [number, string] => {
     const space = line.indexOf(' ');
@@ -89,20 +90,25 @@ export interface Watch {
 }
 
 /**
- * Watches the tables that there are. Only in sessions that are certainly Headgate's own. null: others came while that was prepared, again and again.
+ * A look at all tables, whatever the snapshot, which are watched since before it. Only in sessions that are certainly Headgate's own. `watch` null: others
+ * came meanwhile, again and again.
  */
-export async function watch(client: ClientBase): Promise<Watch | null> {
-  const prepare = async (): Promise<Parts> =>
-    (await client.query<Parts[number]>(`select * from headgate.watch(${limits.catalogWatchedTables})`)).rows;
-  let parts = await prepare();
-  for (let attempt = 1; attempt <= limits.catalogAroundAttemptsMax; attempt++) {
+export async function watch(
+  client: ClientBase,
+  { fingerprint }: Pick<SnapshotMark, 'fingerprint'>,
+): Promise<{ readonly watch: Watch | null; readonly seen: SnapshotCheck | null }> {
+  const prepareSql = `select * from headgate.watch(${limits.catalogWatchedTables})`;
+  let parts: Parts = (await client.query<Parts[number]>(prepareSql)).rows;
+  for (let attempt = 1; ; attempt++) {
     const states = await watched(client, parts);
-    // What came in between would be part of the states, and not be watched.
-    const since = await prepare();
-    if (JSON.stringify(since) === JSON.stringify(parts)) return { parts, states };
-    parts = since;
+    const answer: unknown = await client.query(`${lookSql({ snapshot: '', fingerprint })};${prepareSql}`);
+    const [looked, since] = answer as [QueryResult<LookRow>, QueryResult<Parts[number]>];
+    const seen = seenIn(looked);
+    // What came in between may have been seen, and would not be watched.
+    if (JSON.stringify(since.rows) === JSON.stringify(parts)) return { watch: { parts, states }, seen };
+    if (attempt === limits.catalogAroundAttemptsMax) return { watch: null, seen };
+    parts = since.rows;
   }
-  return null;
 }
 
 /** A text for each of them that is another one whenever a look may find another version of its tables, or of any; at the cost of what has changed. */

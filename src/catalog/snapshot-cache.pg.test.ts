@@ -9,14 +9,17 @@ import { Client } from 'pg';
 import type { ClientBase } from 'pg';
 import { onEnd } from '../../test/support/cleanup.ts';
 import { Door, webhook } from '../../test/support/ddl-door.ts';
-import { pictureOf, update } from '../../test/support/picture.ts';
+import { compiler, pictureOf, update } from '../../test/support/picture.ts';
 import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { migrate, readMigrations } from './migrate.ts';
 import { look, lookAt, watch, watched } from './queries.ts';
 import type { Snapshot } from './snapshot.ts';
+import { CatalogWatcher } from './watcher.ts';
+import { limits } from '../config/limits.ts';
 
 const others = 9;
+const none = { snapshot: '', fingerprint: '' };
 
 const described = ({ tables, sources, unusable, unanswering }: Snapshot) => ({
   tables: new Map(
@@ -137,7 +140,7 @@ suite('the picture of a catalog', () => {
     ];
     for (const step of steps) {
       const told = step.slice(0, 100);
-      const [watching, before] = [await watch(own), await versions()];
+      const [{ watch: watching }, before] = [await watch(own, none), await versions()];
       assert(watching !== null);
       assert.deepEqual(await watched(own, watching.parts), watching.states, told);
       await root.run(step);
@@ -262,7 +265,7 @@ suite('the picture of a catalog', () => {
           if (count++ === at) await root.run(came);
           return answer;
         };
-        const watching = await watch({ query: slowly } as unknown as ClientBase);
+        const { watch: watching } = await watch({ query: slowly } as unknown as ClientBase, none);
         assert(watching !== null);
         await root.run(change);
         assert.notDeepEqual(await watched(own, watching.parts), watching.states, `${change}, ${at}`);
@@ -271,8 +274,109 @@ suite('the picture of a catalog', () => {
     await root.run('DROP TABLE parted, part');
   });
 
+  /** A watcher over sessions of Headgate's own, which looks only when it is asked. `hooks.before` is called before a query of them is put. */
+  const watcherOf = async (t: TestContext, hooks: { before?: (text: string) => Promise<unknown> }) => {
+    const sessions = await Promise.all([sessionOf(t), sessionOf(t)]);
+    for (const client of sessions) {
+      const query = client.query.bind(client) as (given: unknown, ...rest: unknown[]) => Promise<unknown>;
+      Object.assign(client, {
+        query: async (given: string | { text: string }, ...rest: unknown[]) => {
+          const text = typeof given === 'string' ? given : given.text;
+          await hooks.before?.(text);
+          return text.startsWith('listen ') ? undefined : query(given, ...rest);
+        },
+      });
+    }
+    const clock = () => performance.now();
+    const watcher = new CatalogWatcher('postgres', { compiler, clock, limits, observe: () => {} });
+    const [looking, reading] = sessions;
+    await watcher.listen(looking);
+    await watcher.begin({ looking, reading, fail: assert.ifError });
+    onEnd(t, 'watcher', () => {
+      watcher.end();
+      return Promise.resolve();
+    });
+    const settled = async () => {
+      await watcher.ask();
+      await watcher.settle();
+    };
+    const table = (name: string) => watcher.picture.snapshot.tables.get(`public\0${name}`);
+    return { watcher, settled, table };
+  };
+  /** Called once, when `isDue` says so of a query. */
+  const once = (isDue: (text: string) => boolean, run: () => Promise<unknown>) => {
+    let isDone = false;
+    return async (text: string) => {
+      if (isDone || !isDue(text)) return;
+      isDone = true;
+      await run();
+    };
+  };
+  const isReading = (text: string) => /table_versions\('\{\d/.test(text);
+
+  test('a table that changed between a look and its reading does not stay in doubt', async (t) => {
+    await root.run(webhook('twice'));
+    const hooks: Parameters<typeof watcherOf>[1] = {};
+    const { watcher, settled, table } = await watcherOf(t, hooks);
+    hooks.before = once(isReading, () => root.run('ALTER TABLE twice RENAME one TO two'));
+    await root.run('ALTER TABLE twice RENAME data TO one');
+    await settled();
+    assert.equal(table('twice')?.shape.columns[0]?.name, 'two');
+    await settled();
+    // A commit has found what no version says.
+    watcher.picture.doubt(table('twice')?.oid ?? 0);
+    await settled();
+    assert.deepEqual([...watcher.picture.doubts], []);
+  });
+
+  test('a partition that came between a look and a reading, or the look before it, is watched', async (t) => {
+    await root.run('CREATE ROLE dave; CREATE TABLE late_part (data jsonb, n int)');
+    for (const when of ['watched', 'looked'] as const) {
+      await root.run(
+        `CREATE TABLE late_parted (data jsonb, id int) PARTITION BY RANGE (id) WITH (connector = 'webhook')`,
+      );
+      const hooks: Parameters<typeof watcherOf>[1] = {};
+      const { watcher, settled, table } = await watcherOf(t, hooks);
+      const isDue = when === 'looked' ? isReading : (text: string) => text.includes('headgate.look(');
+      hooks.before = once(isDue, () =>
+        root.run('ALTER TABLE late_parted ATTACH PARTITION late_part FOR VALUES FROM (0) TO (9)'),
+      );
+      await root.run('ALTER TABLE late_parted RENAME id TO n');
+      await settled();
+      await settled();
+      await root.run('ALTER TABLE late_part OWNER TO dave');
+      await settled();
+      const oids = [table('late_parted')?.oid ?? 0];
+      const versions = await lookAt(root.client, { oids, names: [] });
+      assert.ok(watcher.picture.isAsRead(oids, versions), when);
+      await root.run('DROP TABLE late_parted; CREATE TABLE late_part (data jsonb, n int)');
+    }
+    await root.run('DROP TABLE late_part; DROP ROLE dave');
+  });
+
+  test('what was read while it was otherwise for a moment is read again', async () => {
+    await root.run(`CREATE ROLE erin; ${webhook('owned')}; ALTER TABLE owned OWNER TO erin`);
+    const picture = pictureOf({});
+    await update(picture, reader.client);
+    await root.run('ALTER TABLE owned ADD more int');
+    const meanwhile = once(isReading, () => root.run('ALTER ROLE erin RENAME TO frank'));
+    const client = {
+      query: async (given: string | { text: string }) => {
+        await meanwhile(typeof given === 'string' ? given : given.text);
+        return reader.client.query(given as string);
+      },
+    } as unknown as ClientBase;
+    await update(picture, client);
+    const owner = () => picture.snapshot.tables.get('public\0owned')?.code.ownerName;
+    assert.equal(owner(), 'frank');
+    await root.run('ALTER ROLE frank RENAME TO erin');
+    await update(picture, reader.client);
+    assert.equal(owner(), 'erin');
+    assert.deepEqual([...picture.doubts], []);
+    await root.run('DROP TABLE owned; DROP ROLE erin');
+  });
+
   test('a look finds all that it compares by an index, by a plan from before there were tables', async () => {
-    const none = { snapshot: '', fingerprint: '' };
     await root.client.query('CREATE DATABASE planned');
     const own = new Client({ host: server.socketDir, user: 'root', database: 'planned' });
     await own.connect();

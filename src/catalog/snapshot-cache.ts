@@ -29,8 +29,10 @@ export class SnapshotCache {
   readonly #doubts = new Map<number, number>();
   /** Those of them that were added since the last reading began, whatever their versions. */
   readonly #asked = new Set<number>();
-  /** How often versions were compared. */
+  /** How often a look has brought other versions. */
   #comparisons = 0;
+  /** Since the last look a table was read with another version than that look has seen. */
+  #isAhead = false;
   /** headgate.settle() has something to do. A row that somebody has locked is left for another time. */
   #isSettled = false;
   /** Something has changed since the last reading. */
@@ -58,6 +60,11 @@ export class SnapshotCache {
   /** For the next look. */
   get mark(): SnapshotMark {
     return this.#mark;
+  }
+
+  /** Only another look at all tables tells whether those that were read are still as they were read. */
+  get isAhead(): boolean {
+    return this.#isAhead;
   }
 
   /** Tables, by oid, of which nothing is answered until they are read, and since when. */
@@ -116,8 +123,14 @@ export class SnapshotCache {
   compare(seen: SnapshotCheck | null): void {
     if (seen === null) return;
     this.#mark = seen;
-    const { versions } = seen;
-    if (versions === null) return;
+    this.#isAhead = false;
+    if (seen.versions !== null) this.#takeVersions(seen.versions);
+    // Also if they are the same as before: a reading in between may have met others.
+    for (const [oid, version] of this.#versions)
+      if (oid !== 0 && this.#read.get(oid) !== version) this.#suspect(oid);
+  }
+
+  #takeVersions(versions: TableVersions): void {
     this.#versions = versions;
     this.#isSettled = versions.get(0)?.endsWith(';') === true;
     this.#comparisons += 1;
@@ -127,8 +140,6 @@ export class SnapshotCache {
         this.#read.delete(oid);
         this.#doubts.delete(oid);
       }
-    for (const [oid, version] of versions)
-      if (oid !== 0 && this.#read.get(oid) !== version) this.#suspect(oid);
     if ([...this.#snapshot.tables.values()].some(({ oid }) => !versions.has(oid)))
       this.#replace([], [], ({ oid }) => versions.has(oid));
   }
@@ -214,8 +225,10 @@ export class SnapshotCache {
       if (version === undefined) continue;
       // A look that was answered meanwhile may know more; and if nothing was read that was not read before, the other server is not up to date.
       const isNew = comparisons === this.#comparisons && version !== this.#read.get(oid);
+      const isSeen = version === this.#versions.get(oid);
       this.#read.set(oid, version);
-      if ((isNew || version === this.#versions.get(oid)) && !this.#asked.has(oid)) this.#doubts.delete(oid);
+      if (!isSeen) this.#isAhead = true;
+      if ((isNew || isSeen) && !this.#asked.has(oid)) this.#doubts.delete(oid);
     }
   }
 

@@ -166,14 +166,15 @@ export class CatalogWatcher {
 
   /** null: nothing has changed. */
   async #seen(client: Client): Promise<SnapshotCheck | null> {
-    const { mark } = this.picture;
+    const { mark, isAhead } = this.picture;
     if (!this.#isOwn) return look(client, mark);
     const { clock, limits } = this.#watched;
-    const isRecent = clock() - this.#lookedAtMs <= limits.catalogWholeMs;
-    if (isRecent && this.#watch !== null && (await this.#isAsWatched(client, this.#watch))) return null;
-    this.#watch = await watch(client);
+    const isDue = isAhead || clock() - this.#lookedAtMs > limits.catalogWholeMs;
+    if (!isDue && this.#watch !== null && (await this.#isAsWatched(client, this.#watch))) return null;
     this.#lookedAtMs = clock();
-    return look(client, { ...mark, snapshot: '' });
+    const looked = await watch(client, mark);
+    this.#watch = looked.watch;
+    return looked.seen;
   }
 
   /** Nothing that is watched has changed, or only what VACUUM notes of tables. */
@@ -183,8 +184,6 @@ export class CatalogWatcher {
     if (changed.length > 0) {
       if (changed.length > parts.length / 2 || changed.some(({ statement }) => statement === null))
         return false;
-      // A table in doubt may have been read as it is now, while the picture waits for the version that the last look at all tables saw.
-      if (this.picture.doubts.size > 0) return false;
       const oids = changed.flatMap((part) => part.watched);
       if (!this.picture.isAsRead(oids, await lookAt(client, { oids, names: [] }))) return false;
       this.#watch = { parts, states };

@@ -2,12 +2,21 @@
 import type { ClientBase } from 'pg';
 import { SnapshotCache } from '../../src/catalog/snapshot-cache.ts';
 import { look } from '../../src/catalog/queries.ts';
-import type { Snapshot } from '../../src/catalog/snapshot.ts';
+import type { Compiles, Snapshot } from '../../src/catalog/snapshot.ts';
 import { destinationOf } from '../../src/catalog/destination.ts';
 import { limits } from '../../src/config/limits.ts';
 import type { Limits } from '../../src/config/limits.ts';
 import { createCompileAnswers } from '../../src/validate/answers.ts';
 import { noKeySets } from './no-key-sets.ts';
+
+export const compiler: Compiles = {
+  keySets: noKeySets,
+  verifier: undefined,
+  open: (sealed: string) => Buffer.from(sealed, 'base64').toString(),
+  compileAnswers: createCompileAnswers(null),
+  compile: () => ({ check: () => true, headers: [] }),
+  destination: (value: string, trusted: boolean) => destinationOf(value, ['rw:4566'], trusted),
+};
 
 /** `clock`: in ms. */
 export function pictureOf(
@@ -15,14 +24,6 @@ export function pictureOf(
   clock = () => 0,
 ): SnapshotCache {
   const bounds = { ...limits, catalogTablesMax: 100, catalogWholeMs: Infinity, ...given };
-  const compiler = {
-    keySets: noKeySets,
-    verifier: undefined,
-    open: (sealed: string) => Buffer.from(sealed, 'base64').toString(),
-    compileAnswers: createCompileAnswers(null),
-    compile: () => ({ check: () => true, headers: [] }),
-    destination: (value: string, trusted: boolean) => destinationOf(value, ['rw:4566'], trusted),
-  };
   return new SnapshotCache('postgres', compiler, { limits: bounds, clock });
 }
 
