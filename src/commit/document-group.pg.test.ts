@@ -4,7 +4,10 @@ import type { Client } from 'pg';
 import { codes, untilACommitWaits, webhookRoom } from '../../test/support/commit-room.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
+import { limits } from '../config/limits.ts';
 import type { Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import { mayShare } from './shared-transaction.ts';
 
 const create = (name: string) => `CREATE TABLE ${name} (data JSONB) WITH (connector = 'webhook')`;
 
@@ -94,6 +97,26 @@ suite('a few rows', () => {
       [await count(client, 'ruled'), await count(client, 'typed'), await count(client, 'other')],
       [21, 1, 0],
     );
+  });
+
+  test('rows of a table that Citus distributes need no INSERT that Citus refuses', async (t) => {
+    const { client, targetOf, send } = await webhookRoom(t);
+    await runOurs(client, create('spread'));
+    const target = await targetOf('spread');
+    const spread = { ...target, shape: { ...target.shape, distributedByCitus: true } };
+    // This server has nothing of Citus: what begins the INSERT fails as Citus lets it fail.
+    await client.query(`create or replace function headgate.stays(relation_name text, relation oid, mark text, owner oid) returns boolean
+      language plpgsql immutable as $$ begin raise exception using errcode = '0A000'; end $$`);
+    const many = Array.from({ length: 20 }, () => '1');
+    for (const documents of [['1'], many, many])
+      assert.deepEqual(codes(await send([rowsOf(spread, ...documents)])), [documents.length]);
+    assert.equal(await count(client, 'spread'), 41);
+    const shares = ({ code, ...of }: Target) => {
+      const known: Target = { ...of, code: { ...code, functionsIn: 'headgate' } };
+      const members = [{ ...rowsOf(known, '1'), ackTimeoutMs: 1 }];
+      return mayShare({ target: known, members, rows: 1, bytes: 1 }, limits);
+    };
+    assert.deepEqual([shares(target), shares(spread)], [true, false]);
   });
 
   test('a few rows are stored despite changes of their table that leave its columns alone', async (t) => {

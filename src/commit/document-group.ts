@@ -76,7 +76,9 @@ export class DocumentGroup implements TriedGroup {
     this.#target = target;
     this.#settings = session.settings(target);
     this.#statement = statementOf(session, target, this.#settings, first);
-    const isPrepared = first === null && hasOwn(this.#settings) && isPlain(target);
+    // Citus takes no INSERT that begins with the question, and copies its rows to the other servers as well.
+    const isHere = target.shape.distributedByCitus !== true;
+    const isPrepared = first === null && hasOwn(this.#settings) && isPlain(target) && isHere;
     this.#ways = isPrepared ? waysOf(target, session) : null;
   }
 
@@ -102,10 +104,7 @@ export class DocumentGroup implements TriedGroup {
 
   /** null: rows of this group are not stored that way. */
   async #insert(some: readonly Rows[]): Promise<StoreAttempt | null> {
-    const { shape } = this.#target;
-    // A server of Citus copies the rows of such a statement to the others as well.
-    if (this.#ways === null || shape.distributedByCitus === true) return null;
-    if (!areFew(some)) return null;
+    if (this.#ways === null || !areFew(some)) return null;
     const { few } = this.#ways;
     const stored = await this.#session.storePrepared(few, fewRowsOpening, [fewRows(few, some)]);
     return stored === 'not worth it' ? null : stored;

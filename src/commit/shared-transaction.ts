@@ -28,7 +28,7 @@ import type { StageContext } from '../observe/context.ts';
 import type { GroupResult } from './owner-scheduler.ts';
 import { ackTimeoutOf } from './owner-scheduler.ts';
 import type { Limits } from '../config/limits.ts';
-import { isPlain } from './session-role.ts';
+import { isHeldByPlan } from './table-statements.ts';
 
 /** The ways to the engine, of which `Commit` (commit.ts) is the only one outside of tests. */
 export interface GroupTransactions {
@@ -270,9 +270,9 @@ function isRefused(outcome: Outcome): boolean {
 
 /** Nothing may depend on a table's own settings or code: no code runs, no row replaces another, and COMMIT waits for the disk. */
 export function mayShare(group: Group, { ackDeadlineMs }: Pick<Limits, 'ackDeadlineMs'>): boolean {
-  const { shape, code, waitsForDisk, dedupe } = group.target;
-  if (!isPlain(group.target) || code.functionsIn === null) return false;
-  if (dedupe !== undefined || !waitsForDisk || ackTimeoutOf(group) > ackDeadlineMs) return false;
+  const { shape, waitsForDisk, dedupe } = group.target;
+  if (!isHeldByPlan(group.target) || dedupe !== undefined || !waitsForDisk) return false;
+  if (ackTimeoutOf(group) > ackDeadlineMs) return false;
   return shape.writeMode === 'copy' || (shape.writeMode === 'insert' && group.members.every(onlyStores));
 }
 

@@ -292,8 +292,8 @@ export const holdPlainStep = rememberedOf((target: Target): StatementStep => {
   return fixed({ statement, messages: (name = statement.name) => executeMessages(name, []), checks: true });
 });
 
-/** Citus takes no such INSERT into a table that it distributes. */
-function isHeldByPlan(target: Target): boolean {
+/** Whether an INSERT may begin with the question (askedFirstSql). Citus takes no such INSERT into a table that it distributes. */
+export function isHeldByPlan(target: Target): boolean {
   return isPlain(target) && target.code.functionsIn !== null && target.shape.distributedByCitus !== true;
 }
 
