@@ -2,13 +2,13 @@
  * What each page of the console asks of the engine, by its own table of routes, with a thousand endpoints of one role, a day of traffic and
  * refused requests. BENCH_CONSOLE_TABLES sets their number.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
 import { chromium } from 'playwright-core';
 import { addressesOf, costsOf, countingSettings } from '../test/support/console-costs.ts';
 import type { Cost } from '../test/support/console-costs.ts';
 import { MortalServer } from '../test/support/mortal-server.ts';
 import { findTool } from '../test/support/tools.ts';
+import { within } from '../test/support/within.ts';
 import { stamp, table } from './report.ts';
 import type { Bench } from './report.ts';
 import { startService } from './service.ts';
@@ -56,17 +56,15 @@ async function fill(service: Service, root: Client): Promise<string> {
     });
     if (status !== (i % 2 === 0 ? 422 : 200)) throw new Error(`answered ${status}`);
   }
-  for (let tries = 0; tries < 100; tries++) {
+  const id = await within(10_000, async () => {
     const { rows } = await root.query<{ id: string; all: number }>(
       'SELECT max(id)::text AS id, count(*)::int AS all FROM headgate.rejected_requests',
     );
-    if ((rows[0]?.all ?? 0) === 150) {
-      await root.query('VACUUM ANALYZE');
-      return rows[0]?.id ?? '';
-    }
-    await delay(100);
-  }
-  throw new Error('the refused requests were not kept');
+    if (rows[0]?.all !== 150) throw new Error('the refused requests were not kept');
+    return rows[0].id;
+  });
+  await root.query('VACUUM ANALYZE');
+  return id;
 }
 
 const figures = ({ statements, rows, blocks, ms }: Cost): readonly string[] => [

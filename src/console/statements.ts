@@ -130,7 +130,7 @@ WHERE n.nspname = ${literal(schema)} AND c.relname = ${literal(table)}
 /** Of these tables, by oid, those that the role may look at. */
 export const visibleTables = (oids: readonly number[]): string => `SELECT w.relation::oid
 FROM headgate.webhook_table w
-WHERE w.relation::oid::text IN (${oids.map((oid) => literal(String(oid))).join(', ')}) AND headgate.sees_table(w.relation)`;
+WHERE w.relation::oid IN (${oids.join(', ')}) AND headgate.sees_table(w.relation)`;
 
 export interface ExplainParts {
   /** Name and value. */

@@ -135,16 +135,10 @@ suite('the pages of the console', () => {
       assert.deepEqual(await drawn.locator('> div').allTextContents(), draft.split('\n'));
       assert.deepEqual(await drawn.locator('.sql-word').allTextContents(), ['SELECT', 'FROM']);
       assert.deepEqual(await drawn.locator('.sql-string').allTextContents(), [`'a''b'`]);
-      assert.deepEqual(
-        await page.evaluate<number[]>(
-          `['pre', 'textarea'].map((name) => document.querySelector('.sql-field ' + name)).map((it) => Math.round(it.scrollHeight))`,
-        ),
-        [
-          ...(await page.evaluate<number[]>(
-            `[0, 0].map(() => Math.round(document.querySelector('.sql-field pre').clientHeight))`,
-          )),
-        ],
+      const [shown = 0, ...heights] = await page.evaluate<number[]>(
+        `(([pre, area]) => [pre.clientHeight, pre.scrollHeight, area.scrollHeight])(document.querySelectorAll('.sql-field > *'))`,
       );
+      assert.deepEqual(heights, [shown, shown]);
       await sql.fill('SELECT count(*) FROM charted');
       await page.getByRole('button', { name: 'Save …' }).click();
       await page.getByLabel('Name of the statement').fill('How many?');
