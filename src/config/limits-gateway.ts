@@ -140,7 +140,9 @@ export const gatewayLimits = {
   streamPartsMax: 8,
   /** Rows of one table that are held for its slower readers, in bytes; a reader further behind reads the table. */
   streamHeldBytesMax: 4 * 1024 * 1024,
-  /** Readers that read the table themselves at one time. */
+  /** Sessions of one owner in which streams are at work at one time. */
+  streamSessionsOfOwnerMax: 8,
+  /** Readers that read the table themselves at one time, of the tables of each owner whose session that takes, and of all others. */
   streamCatchUpsMax: 2,
   /** How long one page of such a reader may delay the next one, in ms. */
   streamPageMs: 5_000,

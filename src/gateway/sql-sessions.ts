@@ -14,6 +14,7 @@ import { isConnectionLost, isTransient, refusesParameters, sqlstateOf } from '..
 import { within } from '../kit/timeout.ts';
 import type { Rewritten } from '../types/sql.ts';
 import { Semaphore } from '../kit/semaphore.ts';
+import { Semaphores } from '../kit/semaphores.ts';
 import { isReadable, madeReadable } from '../kit/plain-settings.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
@@ -123,6 +124,8 @@ export class SqlSessions {
   readonly #owners: OwnerSessions | null;
   /** Each table that is followed may be at work, and each reader that catches up. */
   readonly #ownersTurns = new Semaphore(limits.streamTablesMax + limits.streamCatchUpsMax);
+  /** An owner's code, and locks, hold sessions for as long as the owner likes. */
+  readonly #turnsOfEach = new Semaphores<number>(limits.streamSessionsOfOwnerMax);
   #closed = false;
 
   constructor(around: SqlSurroundings, memory: ResultMemory) {
@@ -184,7 +187,7 @@ export class SqlSessions {
     const owner = table?.owner ?? null;
     if (table === null || owner === null)
       return this.#lendOne(database, signal, work, await this.#borrow(database));
-    const done = await this.#turn();
+    const done = await this.#turn(owner);
     try {
       const client = await this.#borrowOf(name, owner, table);
       const { reader } = table;
@@ -230,12 +233,21 @@ export class SqlSessions {
     }
   }
 
-  async #turn(): Promise<() => void> {
-    const turn = this.#ownersTurns.turn();
+  async #turn(owner: number): Promise<() => void> {
+    const turn = this.#turnOf(owner);
     const done = await within(limits.gatewaySqlWaitMs, turn, null);
     if (done !== null) return done;
     void turn.then((late) => late());
     throw new Refused('overloaded');
+  }
+
+  async #turnOf(owner: number): Promise<() => void> {
+    const ofEach = await this.#turnsOfEach.turn(owner);
+    const ofAll = await this.#ownersTurns.turn();
+    return () => {
+      ofAll();
+      ofEach();
+    };
   }
 
   async #borrowOf(

@@ -12,6 +12,7 @@ import { times } from '../../test/support/sample.ts';
 import { startServer } from '../../test/support/server.ts';
 import { numbers, StreamReader } from '../../test/support/stream-reader.ts';
 import { until } from '../../test/support/until.ts';
+import { limits } from '../config/limits.ts';
 import { openPostgresEngine } from '../engine/postgres.ts';
 
 /** What the role `reader` was given by others, and mallory's code, which notes whom it runs as and takes what it can. */
@@ -84,6 +85,20 @@ async function room(t: TestContext, bin: string) {
   };
   return { server, root, owner, engine, gateway, seen, refusal };
 }
+
+/** More streams of one table than the sessions of one owner, or of all of the gateway; their statuses. They are read until the test ends. */
+function openMany(t: TestContext, url: string): Promise<number[]> {
+  const leave = new AbortController();
+  t.after(() => leave.abort());
+  const open = async (): Promise<number> => {
+    const { status, body } = await fetch(url, { signal: leave.signal });
+    void body?.pipeTo(new WritableStream()).catch(() => undefined);
+    return status;
+  };
+  return Promise.all(Array.from({ length: 40 }, open));
+}
+
+const sessionsOfOwner = limits.streamSessionsOfOwnerMax;
 
 for (const { version, bin } of versions) {
   suite(`streams of tables of hostile owners on PostgreSQL ${version}`, { skip: !existsSync(bin) }, () => {
@@ -168,6 +183,42 @@ for (const { version, bin } of versions) {
       while (!found.has(n)) for (const row of await reader.rows(1)) found.add(Number(row['n']));
       assert.equal(found.size, n - 10);
       await seen('at last');
+    });
+
+    test('a table that its owner keeps locked delays no stream of another table', async (t) => {
+      const { root, owner, gateway } = await room(t, bin);
+      await root.query(
+        'CREATE TABLE alices (n int); ALTER TABLE alices OWNER TO alice; GRANT SELECT ON alices TO reader',
+      );
+      const early = await StreamReader.open(t, gateway, 'name=alices');
+      await owner.query('BEGIN; LOCK TABLE mal.t IN ACCESS EXCLUSIVE MODE');
+      const answers = openMany(t, `${gateway.url}/v1/events?name=mal.t`);
+      const waiting = `SELECT count(*)::int AS n FROM pg_locks WHERE relation = 'mal.t'::regclass AND NOT granted`;
+      await until(async () => (await root.query<{ n: number }>(waiting)).rows[0]?.n === sessionsOfOwner);
+      const late = await StreamReader.open(t, gateway, 'name=alices');
+      await root.query('INSERT INTO alices VALUES (5)');
+      for (const reader of [early, late]) assert.deepEqual(numbers(await reader.rows(1)), [5]);
+      assert.equal((await root.query<{ n: number }>(waiting)).rows[0]?.n, sessionsOfOwner);
+      await owner.query('ROLLBACK');
+      for (const status of await answers) assert.ok(status === 200 || status === 503, String(status));
+    });
+
+    test('code that takes its time delays no reader of another table that catches up', async (t) => {
+      const { root, owner, gateway } = await room(t, bin);
+      await root.query(`CREATE TABLE alices (n int); ALTER TABLE alices OWNER TO alice; GRANT SELECT ON alices TO reader;
+        CREATE TABLE roots (n int); GRANT SELECT ON roots TO reader; INSERT INTO alices VALUES (1); INSERT INTO roots VALUES (1);
+        SELECT pg_advisory_lock(7)`);
+      await owner.query(`CREATE FUNCTION mal.waits(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
+        BEGIN IF session_user <> 'mallory' THEN PERFORM pg_advisory_xact_lock_shared(7); END IF; RETURN 1; END$$;
+        CREATE INDEX ON mal.t ((mal.waits(1)))`);
+      await openMany(t, `${gateway.url}/v1/events?name=mal.t&after=0`);
+      const waiting = `SELECT count(*)::int AS n FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`;
+      await until(async () => ((await root.query<{ n: number }>(waiting)).rows[0]?.n ?? 0) > 1);
+      for (const table of ['alices', 'roots']) {
+        const reader = await StreamReader.open(t, gateway, `name=${table}&after=0`);
+        assert.deepEqual(numbers(await reader.rows(1)), [1], table);
+      }
+      await root.query('SELECT pg_advisory_unlock(7)');
     });
 
     test('where there are no sessions of owners it is refused with what to run, and read after that', async (t) => {

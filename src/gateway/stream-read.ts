@@ -28,7 +28,7 @@ import { bind, closeStatement, describePortal, execute, flush, parse, sync } fro
 /** The state of a table at one moment; the log up to there is on the disk, so that no crash reuses the numbers of its transactions. */
 export interface TableNow extends TransactionsNow, TableRead {
   readonly file: number;
-  /** Of the file when no transaction from `next` on had begun. */
+  /** Of the file when no transaction from `next` on had begun; 0 if only a session of the owner asks. */
   readonly blocks: number;
 }
 
@@ -44,18 +44,18 @@ interface NowRow extends NowColumns {
   readonly schema: string;
   readonly table: string;
   readonly file: string | null;
-  readonly blocks: string;
+  readonly blocks: string | null;
 }
 
 /** The snapshot is taken first, then the size of the file. (A snapshot's xmax does not include numbers that are only assigned.) */
-const nowOf = (oid: string, known: Ended | null, { reader, owner }: OwnQuestion): string => `
+const nowOf = (oid: string, known: Ended | null, { reader, owner, measures }: OwnQuestion): string => `
   select c.oid::pg_catalog.text as oid, c.relkind::pg_catalog.text as kind, n.nspname::pg_catalog.text as schema,
     pg_catalog.has_table_privilege(${reader}, c.oid, 'SELECT')::pg_catalog.text as readable,
     pg_catalog.has_schema_privilege(${reader}, c.relnamespace, 'USAGE')::pg_catalog.text as usable,
     ${reader}::pg_catalog.text as reader, pg_catalog.pg_get_userbyid(c.relowner)::pg_catalog.text as owner_name,
     case when ${owner} then c.relowner::pg_catalog.text end as owner, c.relrowsecurity::pg_catalog.text as guarded,
     c.relname::pg_catalog.text as table, pg_catalog.pg_relation_filenode(c.oid)::pg_catalog.text as file,
-    (pg_catalog.pg_relation_size(c.oid) / pg_catalog.current_setting('block_size')::pg_catalog.int8)::pg_catalog.text as blocks,
+    case when ${measures} then pg_catalog.pg_relation_size(c.oid) / pg_catalog.current_setting('block_size')::pg_catalog.int8 end::pg_catalog.text as blocks,
     ${nowColumns(known)}
   from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.oid = ${oid}`;
 
@@ -64,15 +64,19 @@ interface OwnQuestion {
   readonly reader: string;
   /** Whether the session has to be one of the owner of `c`. */
   readonly owner: string;
+  /** Whether the size of the table is asked, which waits for whoever has locked it: not for others than the reader trusts. */
+  readonly measures: string;
 }
 
 function questionsOf({ ofOwner, readsAnyones = false }: BorrowedConnection): OwnQuestion {
-  if (ofOwner === undefined)
-    return { reader: 'current_user', owner: readsAnyones ? 'false' : `not ${trustedSql('c.relowner')}` };
+  if (ofOwner === undefined) {
+    const isTrusted = readsAnyones ? 'true' : trustedSql('c.relowner');
+    return { reader: 'current_user', owner: `not ${isTrusted}`, measures: isTrusted };
+  }
   const { reader, owner } = ofOwner;
   // If it is another one, the reader's session says whose session is needed.
   const isHers = `c.relowner operator(pg_catalog.=) ${owner}::pg_catalog.oid`;
-  return { reader: `${quoteLiteral(reader)}::pg_catalog.name`, owner: isHers };
+  return { reader: `${quoteLiteral(reader)}::pg_catalog.name`, owner: isHers, measures: isHers };
 }
 
 export const byOid = (oid: number): string => `${oid}::pg_catalog.oid`;

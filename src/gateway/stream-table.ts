@@ -75,9 +75,12 @@ export class TableReader {
     whole: boolean,
   ): AsyncGenerator<TablePage, void, undefined> {
     const now = await tableNow(borrowed, byOid(this.#place.oid), this.#looks.at(-1)?.ended);
+    // Its rows are read in the session of another role by now, which asks for its size, too.
+    if (now.owner !== (borrowed.ofOwner?.owner ?? null)) {
+      this.renew({ ...now, blocks: this.#table.blocks });
+      throw new Refused('table_changed');
+    }
     this.renew(now);
-    // Its rows are read in the session of another role by now.
-    if (now.owner !== (borrowed.ofOwner?.owner ?? null)) throw new Refused('table_changed');
     const { oid, file, ended } = now;
     this.#tail = this.#tailFor(now);
     const goal = whole ? wholly(oid, file, ended) : advanced(this.#place, this.#tail, Infinity, ended);

@@ -6,12 +6,12 @@
 import { performance } from 'node:perf_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
 import { allBelow, distanceMax } from '../kit/position.ts';
-import { Semaphore } from '../kit/semaphore.ts';
+import { Semaphores } from '../kit/semaphores.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import { answerTo } from './answers.ts';
 import type { Budget } from './memory-budget.ts';
-import type { SqlSessions } from './sql-sessions.ts';
+import type { BorrowedConnection, SqlSessions } from './sql-sessions.ts';
 import { Feed, passes } from './stream-feed.ts';
 import { placesEvery } from './stream-formats.ts';
 import type { StreamForm } from './stream-formats.ts';
@@ -51,7 +51,8 @@ export class EventStreams {
   readonly #memory: Budget;
   /** By oid, form, step and database. */
   readonly #feeds = new Map<string, Followed>();
-  readonly #catchingUp = new Semaphore(limits.streamCatchUpsMax);
+  /** By the owner in whose session they read; null: the reader's own. */
+  readonly #catchingUp = new Semaphores<number | null>(limits.streamCatchUpsMax);
   readonly #open = new Set<AbortController>();
   readonly #ofTokens = new Set<AbortController>();
   #bytesOfTokens = 0;
@@ -89,13 +90,7 @@ export class EventStreams {
     try {
       gone.addEventListener('abort', end, { once: true });
       if (gone.aborted) end();
-      const now = await this.#sessions.lend(request.database, ending.signal, (borrowed) =>
-        tableNow(borrowed, named),
-      );
-      request.admit?.(now.oid);
-      // So that the answer says why there can be no session of its owner.
-      if (now.owner !== null)
-        await this.#sessions.lend(request.database, ending.signal, () => Promise.resolve(), now);
+      const now = await this.#now(request.database, ending.signal, named, request.admit);
       const place = after === null ? wholly(now.oid, now.file, now.ended) : resumed(after, now);
       const followed = this.#feed(request, now);
       followed.readers += 1;
@@ -107,6 +102,21 @@ export class EventStreams {
       this.#leave(ending);
       throw error;
     }
+  }
+
+  /** What the reader's own session does not ask, because it may wait for the owner, is asked in the owner's: if there can be none, the answer says why. */
+  async #now(
+    database: string,
+    signal: AbortSignal,
+    which: string,
+    admit?: (oid: number) => void,
+  ): Promise<TableNow> {
+    const now = await this.#sessions.lend(database, signal, (borrowed) => tableNow(borrowed, which));
+    admit?.(now.oid);
+    if (now.owner === null) return now;
+    const { oid, owner } = now;
+    const ask = (borrowed: BorrowedConnection) => tableNow(borrowed, byOid(oid));
+    return { ...(await this.#sessions.lend(database, signal, ask, now)), owner };
   }
 
   #leave(ending: AbortController): void {
@@ -243,7 +253,7 @@ export class EventStreams {
         feed.table,
       );
     try {
-      const { rows, at, to } = await this.#catchingUp.run(limits.streamPageMs, read);
+      const { rows, at, to } = await this.#catchingUp.run(feed.table.owner, limits.streamPageMs, read);
       const upTo = (end: RowAddress): StreamPosition => advanced(place, gap.from, end, gap.until);
       const after = upTo(to);
       if (rows.length === 0) return { place: after, rows: null };
@@ -260,10 +270,7 @@ export class EventStreams {
   /** A feed on which no reader waits at its end is not updated otherwise. */
   async #renew(feed: Feed, signal: AbortSignal): Promise<void> {
     const { options, place } = feed;
-    const now = this.#sessions.lend(options.database, signal, (borrowed) =>
-      tableNow(borrowed, byOid(place.oid)),
-    );
-    feed.renew(await now);
+    feed.renew(await this.#now(options.database, signal, byOid(place.oid)));
   }
 
   #forget(followed: Followed): void {
