@@ -9,29 +9,15 @@ import { Client } from 'pg';
 import type { ClientBase } from 'pg';
 import { onEnd } from '../../test/support/cleanup.ts';
 import { Door, webhook } from '../../test/support/ddl-door.ts';
-import { compiler, pictureOf, update } from '../../test/support/picture.ts';
+import { described, pictureOf, update, watcherOf } from '../../test/support/picture.ts';
+import type { QueryHooks } from '../../test/support/picture.ts';
 import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { migrate, readMigrations } from './migrate.ts';
 import { look, lookAt, watch, watched } from './queries.ts';
-import type { Snapshot } from './snapshot.ts';
-import { CatalogWatcher } from './watcher.ts';
-import { limits } from '../config/limits.ts';
 
 const others = 9;
 const none = { snapshot: '', fingerprint: '' };
-
-const described = ({ tables, sources, unusable, unanswering }: Snapshot) => ({
-  tables: new Map(
-    [...tables].map(([key, { oid, check, shape, code }]) => [
-      key,
-      { oid, shape, code, isUsable: check !== 'unusable' },
-    ]),
-  ),
-  sources,
-  unusable,
-  unanswering,
-});
 
 suite('the picture of a catalog', () => {
   let server: TestServer;
@@ -274,35 +260,6 @@ suite('the picture of a catalog', () => {
     await root.run('DROP TABLE parted, part');
   });
 
-  /** A watcher over sessions of Headgate's own, which looks only when it is asked. `hooks.before` is called before a query of them is put. */
-  const watcherOf = async (t: TestContext, hooks: { before?: (text: string) => Promise<unknown> }) => {
-    const sessions = await Promise.all([sessionOf(t), sessionOf(t)]);
-    for (const client of sessions) {
-      const query = client.query.bind(client) as (given: unknown, ...rest: unknown[]) => Promise<unknown>;
-      Object.assign(client, {
-        query: async (given: string | { text: string }, ...rest: unknown[]) => {
-          const text = typeof given === 'string' ? given : given.text;
-          await hooks.before?.(text);
-          return text.startsWith('listen ') ? undefined : query(given, ...rest);
-        },
-      });
-    }
-    const clock = () => performance.now();
-    const watcher = new CatalogWatcher('postgres', { compiler, clock, limits, observe: () => {} });
-    const [looking, reading] = sessions;
-    await watcher.listen(looking);
-    await watcher.begin({ looking, reading, fail: assert.ifError });
-    onEnd(t, 'watcher', () => {
-      watcher.end();
-      return Promise.resolve();
-    });
-    const settled = async () => {
-      await watcher.ask();
-      await watcher.settle();
-    };
-    const table = (name: string) => watcher.picture.snapshot.tables.get(`public\0${name}`);
-    return { watcher, settled, table };
-  };
   /** Called once, when `isDue` says so of a query. */
   const once = (isDue: (text: string) => boolean, run: () => Promise<unknown>) => {
     let isDone = false;
@@ -316,8 +273,8 @@ suite('the picture of a catalog', () => {
 
   test('a table that changed between a look and its reading does not stay in doubt', async (t) => {
     await root.run(webhook('twice'));
-    const hooks: Parameters<typeof watcherOf>[1] = {};
-    const { watcher, settled, table } = await watcherOf(t, hooks);
+    const hooks: QueryHooks = {};
+    const { watcher, settled, table } = await watcherOf(t, () => sessionOf(t), hooks);
     hooks.before = once(isReading, () => root.run('ALTER TABLE twice RENAME one TO two'));
     await root.run('ALTER TABLE twice RENAME data TO one');
     await settled();
@@ -335,8 +292,8 @@ suite('the picture of a catalog', () => {
       await root.run(
         `CREATE TABLE late_parted (data jsonb, id int) PARTITION BY RANGE (id) WITH (connector = 'webhook')`,
       );
-      const hooks: Parameters<typeof watcherOf>[1] = {};
-      const { watcher, settled, table } = await watcherOf(t, hooks);
+      const hooks: QueryHooks = {};
+      const { watcher, settled, table } = await watcherOf(t, () => sessionOf(t), hooks);
       const isDue = when === 'looked' ? isReading : (text: string) => text.includes('headgate.look(');
       hooks.before = once(isDue, () =>
         root.run('ALTER TABLE late_parted ATTACH PARTITION late_part FOR VALUES FROM (0) TO (9)'),

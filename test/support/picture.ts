@@ -1,7 +1,12 @@
 /** A picture of the catalog of database `postgres`, whose sealed values are texts in base64 and whose checks let everything pass. */
-import type { ClientBase } from 'pg';
+import assert from 'node:assert/strict';
+import { performance } from 'node:perf_hooks';
+import type { TestContext } from 'node:test';
+import type { Client, ClientBase } from 'pg';
+import { onEnd } from './cleanup.ts';
 import { SnapshotCache } from '../../src/catalog/snapshot-cache.ts';
 import { look } from '../../src/catalog/queries.ts';
+import { CatalogWatcher } from '../../src/catalog/watcher.ts';
 import type { Compiles, Snapshot } from '../../src/catalog/snapshot.ts';
 import { destinationOf } from '../../src/catalog/destination.ts';
 import { limits } from '../../src/config/limits.ts';
@@ -9,7 +14,7 @@ import type { Limits } from '../../src/config/limits.ts';
 import { createCompileAnswers } from '../../src/validate/answers.ts';
 import { noKeySets } from './no-key-sets.ts';
 
-export const compiler: Compiles = {
+const compiler: Compiles = {
   keySets: noKeySets,
   verifier: undefined,
   open: (sealed: string) => Buffer.from(sealed, 'base64').toString(),
@@ -33,4 +38,53 @@ export async function update(picture: SnapshotCache, client: ClientBase): Promis
   picture.compare(await look(client, picture.mark));
   if (picture.isDue) await picture.read(client);
   return picture.snapshot === before ? null : before;
+}
+
+/** What a snapshot says of its tables, to be compared. */
+export const described = ({ tables, sources, unusable, unanswering }: Snapshot) => ({
+  tables: new Map(
+    [...tables].map(([key, { oid, check, shape, code }]) => [
+      key,
+      { oid, shape, code, isUsable: check !== 'unusable' },
+    ]),
+  ),
+  sources,
+  unusable,
+  unanswering,
+});
+
+export interface QueryHooks {
+  /** Called before a query is put. */
+  before?: (text: string) => Promise<unknown>;
+}
+
+/** A watcher that looks only when it is asked. `isOwn`: over sessions that are certainly Headgate's own. */
+export async function watcherOf(
+  t: TestContext,
+  open: () => Promise<Client>,
+  hooks: QueryHooks,
+  isOwn = true,
+) {
+  const [looking, reading] = [await open(), await open()];
+  for (const client of [looking, reading]) {
+    const query = client.query.bind(client) as (given: unknown, ...rest: unknown[]) => Promise<unknown>;
+    Object.assign(client, {
+      query: async (given: string | { text: string }, ...rest: unknown[]) => {
+        const text = typeof given === 'string' ? given : given.text;
+        await hooks.before?.(text);
+        return text.startsWith('listen ') ? undefined : query(given, ...rest);
+      },
+    });
+  }
+  const clock = () => performance.now();
+  const watcher = new CatalogWatcher('postgres', { compiler, clock, limits, observe: () => {} });
+  if (isOwn) await watcher.listen(looking);
+  await watcher.begin({ looking, reading, fail: assert.ifError });
+  onEnd(t, 'watcher', () => watcher.end());
+  const settled = async () => {
+    await watcher.ask();
+    await watcher.settle();
+  };
+  const table = (name: string) => watcher.picture.snapshot.tables.get(`public\0${name}`);
+  return { watcher, settled, table };
 }
