@@ -100,10 +100,9 @@ export async function work<Row>(
         running.add(one);
       }
       if (rows.length > 0) continue;
-      const rest = sleep(failures === 0 ? idle : 1_000 * backoffS(failures, 30), signal).catch(
-        () => undefined,
-      );
-      await Promise.race(running.size < concurrency ? [rest] : [...running]);
+      const restMs = failures === 0 ? idle : 1_000 * backoffS(failures, 30);
+      if (running.size < concurrency) await sleep(restMs, signal).catch(() => undefined);
+      else await Promise.race(running);
     }
   } finally {
     await Promise.all(running);

@@ -10,13 +10,13 @@
  * It calls the receiver of its plan and no other: redirects are not followed, and a row chooses nothing but its body.
  */
 import { createHmac } from 'node:crypto';
-import { setTimeout as wait } from 'node:timers/promises';
 import { createDelivery, retryAfterMs } from '../access/outgoing.ts';
 import type { OutgoingResponse } from '../access/outgoing.ts';
 import { leaseOn } from '../client/lease.ts';
 import type { Lease } from '../client/lease.ts';
 import { ClaimPace, Marks } from '../client/lease-rows.ts';
 import { limits } from '../config/limits.ts';
+import { deferred } from '../kit/deferred.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { Semaphore } from '../kit/semaphore.ts';
 import { quoteIdentifier as quote } from '../kit/sql-text.ts';
@@ -124,11 +124,9 @@ export class Delivering {
         }
         if (rows.length > 0) continue;
         const pauseMs = Math.max(1, Math.min(limits.deliverPauseMs, restMs > 0 ? restMs : Infinity));
-        // Only the signal makes this pause fail.
-        const pause = wait(pauseMs, undefined, { signal }).catch(() => undefined);
         // The row behind one with the same key can be claimed as soon as that has ended.
         const frees = most <= 0 || isFull || (key !== null && restMs <= 0);
-        await Promise.race([pause, ...(frees ? running : [])]);
+        await rest(pauseMs, signal, frees ? running : []);
       }
     } finally {
       await Promise.all(running);
@@ -239,6 +237,21 @@ function first(table: string, key: string): string {
       WHERE ${same} AND e.id < o.id AND e.done_at IS NULL AND NOT (e.attempts >= $3 AND e.run_after <= now()))`;
   const [own, others] = [`o.${quote(key)}`, `e.${quote(key)}`];
   return `CASE WHEN ${own} IS NULL THEN ${noneBefore(`${others} IS NULL`)} ELSE ${noneBefore(`${others} = ${own}`)} END`;
+}
+
+/** Until `ms` have passed, one of the others has ended, or the signal is aborted; leaves no timer and no listener behind. */
+async function rest(ms: number, signal: AbortSignal, others: Iterable<Promise<void>>): Promise<void> {
+  const over = deferred<void>();
+  const end = (): void => over.resolve();
+  const timer = setTimeout(end, ms);
+  signal.addEventListener('abort', end, { once: true });
+  if (signal.aborted) end();
+  try {
+    await Promise.race([over.promise, ...others]);
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', end);
+  }
 }
 
 /** In seconds, up to a day. */

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
+import { getEventListeners, once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -142,6 +142,25 @@ test('a handler that throws is tried again, one that has lost its row says nothi
     client.work('orders; DROP TABLE orders', () => undefined),
     TypeError,
   );
+});
+
+test('a worker that has no room for more waits for a handler, and nothing of its wait is left', async (t) => {
+  const headgate = await shared();
+  const root = await headgate.client(t);
+  await root.query(`DROP TABLE IF EXISTS orders; ${await commandsOf(page, 'table')}`);
+  await root.query(`INSERT INTO orders (data) SELECT to_jsonb(g) FROM generate_series(1, 15) g`);
+  const stop = new AbortController();
+  const listeners: number[] = [];
+  await createClient({ url: headgate.gatewayUrl }).work(
+    'orders',
+    () => {
+      listeners.push(getEventListeners(stop.signal, 'abort').length);
+      if (listeners.length === 15) stop.abort();
+    },
+    { concurrency: 1, idle: 60_000, signal: stop.signal },
+  );
+  assert.equal(listeners.length, 15);
+  assert(Math.max(...listeners) <= 1, listeners.join(' '));
 });
 
 interface Worker {
