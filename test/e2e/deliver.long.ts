@@ -3,27 +3,23 @@
  * refuses, resets and lies has each row at least once, by the package of Standard Webhooks, and in order by key; a second Headgate has each exactly once.
  */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import type { Server, ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { Webhook } from 'standardwebhooks';
 import { onEnd } from '../support/cleanup.ts';
 import { commandsOf } from '../support/docs.ts';
 import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
+import { deliverySecret, SignedReceiver } from '../support/signed-receiver.ts';
+import type { Answering } from '../support/signed-receiver.ts';
 import { within } from '../support/within.ts';
 
 const count = Number(process.env['HEADGATE_TEST_ROWS'] ?? 100_000);
 const kills = 5;
-const secret = `whsec_${Buffer.from('a secret of thirty-two bytes ...').toString('base64')}`;
 
-/** Answers the first attempt of a row; `true`: the row was taken. */
-const faults: readonly ((response: ServerResponse) => boolean)[] = [
+/** Of the first attempt of a row. */
+const faults: readonly Answering[] = [
   (response) => (response.writeHead(500).end(), false),
   (response) => (response.writeHead(429, { 'retry-after': '1' }).end(), false),
   (response) => (response.destroy(), false),
@@ -41,51 +37,12 @@ interface Taken {
 }
 
 /** Every hundredth row meets a fault. */
-class Receiver {
-  readonly attempts = new Map<string, number>();
-  /** By webhook-id, in the order in which they were first taken. */
-  readonly taken = new Map<string, Taken>();
-  #server: Server | null = null;
-  #port = 0;
-  readonly #webhook = new Webhook(secret);
-
-  async listen(): Promise<string> {
-    this.#server = createServer((request, response) => {
-      const parts: Buffer[] = [];
-      request.on('data', (part: Buffer) => parts.push(part)).on('error', () => undefined);
-      response.on('error', () => undefined);
-      request.on('end', () => {
-        const headers = request.headers as Record<string, string>;
-        // Throws if the signature, or its time, is not right.
-        const row = this.#webhook.verify(Buffer.concat(parts).toString(), headers) as Taken;
-        const id = headers['webhook-id'] ?? '';
-        const attempt = (this.attempts.get(id) ?? 0) + 1;
-        this.attempts.set(id, attempt);
-        const fault = attempt === 1 && row.n % 100 === 0 ? faults[(row.n / 100) % faults.length] : undefined;
-        if (fault === undefined) response.end();
-        const isTaken = fault?.(response) ?? true;
-        if (isTaken && !this.taken.has(id)) this.taken.set(id, row);
-      });
-    }).listen(this.#port, '127.0.0.1');
-    await once(this.#server, 'listening');
-    this.#port = (this.#server.address() as AddressInfo).port;
-    return `127.0.0.1:${this.#port}`;
-  }
-
-  async close(): Promise<void> {
-    const server = this.#server;
-    if (server === null) return;
-    this.#server = null;
-    const closed = once(server, 'close');
-    server.close();
-    server.closeAllConnections();
-    await closed;
-  }
-}
+const faulty = ({ n }: Taken, attempt: number): Answering | undefined =>
+  attempt === 1 && n % 100 === 0 ? faults[(n / 100) % faults.length] : undefined;
 
 async function prepared(t: TestContext, to: string, host: string) {
   const folder = await temporaryFolder(t);
-  await writeFile(join(folder, 'secret'), secret);
+  await writeFile(join(folder, 'secret'), deliverySecret);
   const plan = { table: 'orders', to, secretFile: 'secret', key: 'key', concurrency: 32, attempts: 1_000 };
   await writeFile(join(folder, 'deliver.json'), JSON.stringify([plan]));
   const env = { HEADGATE_DELIVER: join(folder, 'deliver.json'), HEADGATE_DELIVER_HOSTS: host };
@@ -121,7 +78,7 @@ test(
   'a receiver that fails in every way has each row, signed, in order by key',
   { timeout: 3_600_000 },
   async (t) => {
-    const receiver = new Receiver();
+    const receiver = new SignedReceiver(faulty);
     const host = await receiver.listen();
     onEnd(t, 'receiver', () => receiver.close());
     let { headgate, start } = await prepared(t, `http://${host}/hook`, host);
@@ -160,7 +117,7 @@ test(
     const secondDir = join(await temporaryFolder(t), 'second');
     let second = await startHeadgate(t, { dataDir: secondDir });
     const args = second.samePorts;
-    const receiver = (await commandsOf('docs/deliver.md', 'receiver')).replace('whsec_…', secret);
+    const receiver = (await commandsOf('docs/deliver.md', 'receiver')).replace('whsec_…', deliverySecret);
     await (await second.client(t)).query(receiver);
     const host = `127.0.0.1:${second.ports.listen.port}`;
     let { headgate, start } = await prepared(t, `http://${host}/webhook/dev/public/copies`, host);
