@@ -85,8 +85,10 @@ const everyKind = `
   CREATE TABLE deliveries (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET gh USING github;
   CREATE TABLE newest (id INT PRIMARY KEY, seen BIGINT) WITH (connector = 'webhook', version = 'seen', version_window = '30 days');
   CREATE TABLE compared (data JSONB) WITH (connector = 'webhook', dedupe = '$.id', reconcile = 'stripe', every = '1 hour', reconcile_secret = gh);
-  INSERT INTO headgate.reconciling (relation, log, mark, since, looked_at, read_to)
-    VALUES ('compared'::regclass, 'stripe', 1, '2026-01-01 00:00:00Z', '2026-01-01 02:00:00Z', '2026-01-01 01:30:00Z');
+  INSERT INTO headgate.reconciling (relation, log, mark, since, looked_at, read_to, next_at)
+    VALUES ('compared'::regclass, 'stripe', headgate.mark_of_owner('compared'::regclass), '2026-01-01 00:00:00Z', '2026-01-01 02:00:00Z', '2026-01-01 01:30:00Z',
+      'infinity') ON CONFLICT (relation) DO UPDATE
+      SET (mark, since, looked_at, read_to, next_at) = (excluded.mark, excluded.since, excluded.looked_at, excluded.read_to, excluded.next_at);
   INSERT INTO headgate.announced (relation, delivery, id, log_id, announced_at, next_at)
     VALUES ('compared'::regclass, gen_random_uuid(), 'evt_1', 'evt_1', '2026-01-01 00:30:00Z', 'infinity');
   INSERT INTO headgate.past_window VALUES ('compared'::regclass, '2026-01-01 00:00:00Z', '2026-01-01 01:00:00Z', 7, 2);
