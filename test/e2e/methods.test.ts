@@ -3,6 +3,7 @@ import { createHmac } from 'node:crypto';
 import { request } from 'node:http';
 import twilio from 'twilio';
 import { onSomeEngine } from '../support/doors.ts';
+import { until } from '../support/until.ts';
 
 const publicUrl = 'https://hooks.example.com';
 const token = 'a twilio auth token';
@@ -125,7 +126,7 @@ const methods = async (
     assert.deepEqual(await stored('changing'), ['{"n": "1"}']);
     await client.query('ALTER TABLE changing RESET (methods)');
     // Within a second, as any change of a table.
-    while ((await ask('GET', 'changing?n=2')).status !== 405);
+    await until(async () => (await ask('GET', 'changing?n=2')).status === 405);
     await stored('changing');
     for (const [value, words] of [
       ['HEAD', /HEAD.*not known/],
@@ -178,12 +179,13 @@ const methods = async (
     assert.equal((await ask('POST', 'kept?key=wrong&n=1', {}, '{}')).status, 401);
     const refused = `SELECT id FROM headgate.rejected_requests WHERE table_name = 'kept' AND method = 'GET'`;
     const targets = `SELECT target FROM headgate.rejected_requests WHERE table_name = 'kept' ORDER BY method`;
-    let kept = await rows(targets);
-    while (kept.length < 2) kept = await rows(targets);
+    await until(async () => (await rows(targets)).length === 2);
+    const kept = await rows(targets);
     // What a table stores of a GET is no secret to its owner; of a POST the query may be a key, which no column takes.
     assert.match(kept.join(), /kept\?key=wrong&n=1,.*kept\?key=\*\*\*&n=\*\*\*$/);
     await client.query(`SELECT headgate.retry_rejected((${refused}), force => true)`);
-    while ((await rows(`${refused} AND retry_outcome IN ('waiting', 'running')`)).length > 0);
+    const underWay = `${refused} AND retry_outcome IN ('waiting', 'running')`;
+    await until(async () => (await rows(underWay)).length === 0);
     assert.deepEqual(await stored('kept'), ['{"n": "1", "key": "wrong"}']);
   });
 

@@ -8,6 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Agent as TlsAgent, request as requestByTls } from 'node:https';
 import type { Client } from 'pg';
 import { isLong, times } from './sample.ts';
+import { until } from './until.ts';
 
 export interface Tally {
   readonly sent: number;
@@ -120,7 +121,7 @@ export class Ledger {
 
   /** Sends until a request is answered 200. */
   async accepted(url: string): Promise<void> {
-    while ((await this.send(url)) !== 200) await delay(3);
+    await until(async () => (await this.send(url)) === 200);
   }
 
   /** Sends one request; returns its status, 0 if no answer was read. */
