@@ -4,10 +4,11 @@ import { existsSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { codes as outcomesOf, describeTable, messages } from '../../test/support/commit-room.ts';
 import { beginning, room, versions } from '../../test/support/owners-room.ts';
-import { codes, nothingGained } from '../../test/support/owners.ts';
+import { clientOf, codes, nothingGained } from '../../test/support/owners.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { sampleOf } from '../../test/support/sample.ts';
 import type { TestServer } from '../../test/support/server.ts';
+import { letWriterIn } from '../catalog/migrate.ts';
 import { toCode } from '../relations/shape.ts';
 import { LoginRefused } from '../engine/owner-logins.ts';
 
@@ -168,6 +169,35 @@ for (const role of ['root', 'hg']) {
             `SELECT FROM pg_db_role_setting WHERE setrole = '${login}'::regrole`,
           );
           assert.deepEqual(rows, []);
+        });
+
+        test('whoever made the role that stores plain tables before Headgate did, and left a function with its rights, reads and changes no rows', async (t) => {
+          if (role !== 'root') return t.skip('Headgate’s own role stores them');
+          const { root, send, tableOf, made } = await room(t, begun, bin, role);
+          await root.query(`DROP OWNED BY headgate_commit; DROP ROLE headgate_commit; CREATE ROLE eve LOGIN CREATEROLE;
+            CREATE SCHEMA eve AUTHORIZATION eve`);
+          const { host, database } = root;
+          const eve = await clientOf(t, { host, database: database ?? '', user: 'eve' });
+          await eve.query(`CREATE ROLE headgate_commit; GRANT headgate_commit TO eve; GRANT ALL ON SCHEMA eve TO headgate_commit;
+            SET ROLE headgate_commit; CREATE FUNCTION eve.run(what text) RETURNS text LANGUAGE plpgsql SECURITY DEFINER AS
+              $$ DECLARE found text; BEGIN EXECUTE what INTO found; RETURN found; END $$; RESET ROLE`);
+          await made('data JSONB', '');
+          await tableOf('mal.t', { document: 'data' }, true);
+          // As what has been granted to it in the meantime.
+          await root.query('GRANT EXECUTE ON FUNCTION headgate.claim_deliveries TO headgate_commit');
+          await letWriterIn(root, 'embedded');
+          await letWriterIn(root, 'embedded');
+          const target = await tableOf('mal.t', { document: 'data' }, true);
+          assert.equal(target.code.as, 'writer');
+          assert.deepEqual(outcomesOf(await send([rowsOf(target, '{"id":1}')])), [1]);
+          for (const what of [
+            'SELECT data FROM mal.t',
+            'DELETE FROM mal.t RETURNING data',
+            `SELECT headgate.claim_deliveries('mal.t'::regclass, ARRAY[gen_random_uuid()], 9)`,
+          ])
+            await assert.rejects(eve.query('SELECT eve.run($1)', [what]), { code: '42501' }, what);
+          const { rows } = await root.query('SELECT data FROM mal.t');
+          assert.deepEqual(rows, [{ data: { id: 1 } }]);
         });
 
         test("long messages of an owner's code are not kept in memory", async (t) => {

@@ -15,6 +15,16 @@ import { isLong } from '../../test/support/sample.ts';
 import { debianBin } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 
+/** The login that Headgate has made for mallory. */
+async function loginOf(root: Client): Promise<string> {
+  const { rows } = await root.query<{ name: string }>(
+    `SELECT m.rolname AS name FROM pg_auth_members a JOIN pg_roles m ON m.oid = a.member
+     WHERE a.roleid = 'mallory'::regrole AND m.rolname LIKE 'headgate\\_as\\_%'`,
+  );
+  assert.equal(rows.length, 1);
+  return rows[0]?.name ?? '';
+}
+
 /** Of the server that a client is connected to. */
 const configOf = ({ host, database = '' }: Client) => ({ host, database });
 
@@ -147,76 +157,112 @@ for (const { version, bin } of versions) {
           const logged = await clientOf(t, { ...configOf(root), user: login, password: 'known' });
           await eve.query(`SET ROLE ${login}`);
           const one = async () => outcomesOf(await send([rowsOf(target, '{"id":1}')]));
-          // Before version 16 a role with CREATEROLE has every role that is no superuser.
-          const { rows: since16 } = await root.query(
-            `SELECT WHERE current_setting('server_version_num')::int >= 160000`,
-          );
-          const isTaken = role !== 'root' && since16.length > 0;
-          assert.deepEqual(await one(), [isTaken ? 'aborted table_unusable' : 1]);
+          assert.deepEqual(await one(), [1]);
           for (const client of [eve, logged])
             for (const what of ['TABLE mal.hers', 'DROP TABLE mal.hers', 'SET ROLE mallory; TABLE mal.hers'])
               await assert.rejects(client.query(what), Error, what);
-          if (isTaken) await root.query(`DROP ROLE ${login}`);
           assert.deepEqual(await one(), [1]);
-          // A role that owns something is left to a superuser.
+          // What Headgate has made, and owns something now, is left to a superuser.
+          const mine = await loginOf(root);
           await root.query(
-            `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = '${login}'`,
+            `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = '${mine}'`,
           );
           await root.query(
-            `ALTER ROLE ${login} SET work_mem = '1MB'; CREATE SCHEMA owned AUTHORIZATION ${login}`,
+            `ALTER ROLE ${mine} SET work_mem = '1MB'; CREATE SCHEMA owned AUTHORIZATION ${mine}`,
           );
           assert.deepEqual(await one(), ['aborted table_unusable']);
-          await root.query(`DROP OWNED BY ${login}`);
+          await root.query(`DROP OWNED BY ${mine}`);
           assert.deepEqual(await one(), [1]);
           await owner.query('DROP TABLE mal.hers');
           await nothingGained(root, 'become');
+        });
+
+        test('whoever keeps the name of a login, by what it owns or in an open transaction, delays no rows of the owner', async (t) => {
+          const { root, send, tableOf, made } = await room(t, begun, bin, role);
+          await made('id INT', codes[0]?.after ?? '');
+          const target = await tableOf('mal.t');
+          const login = `headgate_as_${target.code.owner}`;
+          const one = async () => outcomesOf(await send([rowsOf(target, '{"id":1}')]));
+          await root.query('CREATE ROLE eve LOGIN CREATEROLE; CREATE SCHEMA eve AUTHORIZATION eve');
+          const eve = await clientOf(t, { ...configOf(root), user: 'eve' });
+          const forget = async () => {
+            await root.query(`SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE starts_with(usename, '${login}');
+              DO $do$ DECLARE it name; BEGIN
+                FOR it IN SELECT rolname FROM pg_roles WHERE starts_with(rolname, '${login}') LOOP EXECUTE format('DROP OWNED BY %I; DROP ROLE %1$I', it); END LOOP;
+              END $do$`);
+          };
+          for (const kept of [
+            `CREATE ROLE ${login}; GRANT ${login} TO eve; GRANT ALL ON SCHEMA eve TO ${login}; SET ROLE ${login}; CREATE TABLE eve.t (); RESET ROLE`,
+            `CREATE ROLE ${login}; BEGIN; ALTER ROLE ${login} CONNECTION LIMIT 7`,
+            `BEGIN; CREATE ROLE ${login}`,
+          ]) {
+            await eve.query(kept);
+            assert.deepEqual(await one(), [1], kept);
+            const mine = await loginOf(root);
+            await root.query(
+              `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = '${mine}'`,
+            );
+            assert.deepEqual(await one(), [1], kept);
+            assert.equal(await loginOf(root), mine, 'there is one');
+            await eve.query('ROLLBACK');
+            await forget();
+          }
+          await nothingGained(root, 'kept');
         });
 
         test('a login that somebody else has made, or got into, is Headgate’s again, or is refused', async (t) => {
           const { root, owner, send, tableOf, made } = await room(t, begun, bin, role);
           await made('id INT', codes[0]?.after ?? '');
           const target = await tableOf('mal.t');
-          const login = `headgate_as_${target.code.owner}`;
+          const usual = `headgate_as_${target.code.owner}`;
           const one = async () => outcomesOf(await send([rowsOf(target, '{"id":1}')]));
           const closed = async () => {
             await root.query(
-              `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = '${login}'`,
+              `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE starts_with(usename, '${usual}')`,
             );
             await delay(50);
           };
-          const memberships = `SELECT r.rolname AS of, m.rolname AS member, a.admin_option AS admin FROM pg_auth_members a JOIN pg_roles r ON r.oid = a.roleid
+          const memberships = (
+            login: string,
+          ) => `SELECT r.rolname AS of, m.rolname AS member, a.admin_option AS admin FROM pg_auth_members a JOIN pg_roles r ON r.oid = a.roleid
             JOIN pg_roles m ON m.oid = a.member WHERE '${login}' IN (r.rolname, m.rolname) AND m.rolname <> '${role}'`;
-          const attributes = `SELECT rolcanlogin AS login, rolinherit AS inherits, rolsuper OR rolcreatedb OR rolcreaterole OR rolreplication OR rolbypassrls AS more
+          const attributes = (
+            login: string,
+          ) => `SELECT rolcanlogin AS login, rolinherit AS inherits, rolsuper OR rolcreatedb OR rolcreaterole OR rolreplication OR rolbypassrls AS more
             FROM pg_roles WHERE rolname = '${login}'`;
           await root.query(
-            `CREATE ROLE eve LOGIN CREATEROLE; CREATE ROLE victim; CREATE ROLE ${login} LOGIN; GRANT victim TO ${login}; GRANT ${login} TO eve`,
+            `CREATE ROLE eve LOGIN CREATEROLE; CREATE ROLE victim; CREATE ROLE ${usual} LOGIN; GRANT victim TO ${usual}; GRANT ${usual} TO eve`,
           );
+          assert.deepEqual(await one(), [1]);
           // A role that is no superuser may not take from others what they have granted.
           const mends = role === 'root';
-          for (const change of [
-            'SELECT 1',
-            `ALTER ROLE ${login} CREATEROLE CREATEDB`,
-            `ALTER ROLE ${login} NOLOGIN`,
-            `ALTER ROLE ${login} NOINHERIT`,
-            `ALTER ROLE ${login} CONNECTION LIMIT 0`,
-            `ALTER ROLE ${login} SET role = 'victim'`,
-            `ALTER ROLE ${login} SET statement_timeout = 1`,
-            `GRANT mallory TO ${login} WITH ADMIN OPTION`,
-            `GRANT victim TO ${login}`,
-            `GRANT ${login} TO eve`,
+          for (const changeOf of [
+            () => 'SELECT 1',
+            (login: string) => `ALTER ROLE ${login} CREATEROLE CREATEDB`,
+            (login: string) => `ALTER ROLE ${login} NOLOGIN`,
+            (login: string) => `ALTER ROLE ${login} NOINHERIT`,
+            (login: string) => `ALTER ROLE ${login} CONNECTION LIMIT 0`,
+            (login: string) => `ALTER ROLE ${login} SET role = 'victim'`,
+            (login: string) => `ALTER ROLE ${login} SET statement_timeout = 1`,
+            (login: string) => `GRANT mallory TO ${login} WITH ADMIN OPTION`,
+            (login: string) => `GRANT victim TO ${login}`,
+            (login: string) => `GRANT ${login} TO eve`,
           ]) {
+            const before = await loginOf(root);
+            const change = changeOf(before);
             await root.query(change);
             await closed();
             const outcomes = await one();
             if (!mends && outcomes[0] !== 1) {
               assert.deepEqual(outcomes, ['aborted table_unusable'], change);
-              await root.query(`DROP ROLE ${login}`);
+              await root.query(`DROP ROLE ${before}`);
               assert.deepEqual(await one(), [1], change);
             } else assert.deepEqual(outcomes, [1], change);
-            const { rows } = await root.query(memberships);
+            const login = await loginOf(root);
+            const { rows } = await root.query(memberships(login));
             assert.deepEqual(rows, [{ of: 'mallory', member: login, admin: false }], change);
             assert.deepEqual(
-              (await root.query(attributes)).rows,
+              (await root.query(attributes(login))).rows,
               [{ login: true, inherits: true, more: false }],
               change,
             );
@@ -227,7 +273,7 @@ for (const { version, bin } of versions) {
           );
           assert.deepEqual(await one(), [1]);
           const { rows: pids } = await root.query<{ pid: number }>(
-            `SELECT pid FROM pg_stat_activity WHERE usename = '${login}'`,
+            `SELECT pid FROM pg_stat_activity WHERE usename = '${await loginOf(root)}'`,
           );
           assert.ok(pids.length > 0);
           await assert.rejects(owner.query(`SELECT pg_terminate_backend(${pids[0]?.pid})`), {

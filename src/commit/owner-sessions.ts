@@ -72,7 +72,7 @@ export class OwnerSessions {
 
   async #open(line: Line, database: string, owner: number): Promise<PoolClient> {
     for (let tries = 1; ; tries++) {
-      const { config, ending } = await this.#options.logins.owner(database, owner);
+      const { login, config, ending } = await this.#options.logins.owner(database, owner);
       try {
         return this.#asLent(line, owner, database, await this.#connected(config), ending);
       } catch (error) {
@@ -84,7 +84,7 @@ export class OwnerSessions {
         const state = sqlstateOf(error) ?? '';
         // Between the look and the login its owner may have got another name, or its code has given it a password.
         if (tries === 1 && /^(28P01|22023|42501|42704)$/.test(state)) {
-          if (state === '28P01') await this.#options.logins.mend(owner);
+          if (state === '28P01') await this.#options.logins.mend(login);
           continue;
         }
         if (state.startsWith('28') || state === '42501')

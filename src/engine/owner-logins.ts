@@ -7,6 +7,7 @@
  * these sessions, and the owner's other sessions cannot end them. The role is set when the session starts, so RESET ROLE and DISCARD ALL lead back to the
  * owner, and SET ROLE NONE to the login, which has the owner's rights and no others.
  */
+import { randomUUID } from 'node:crypto';
 import { Pool } from 'pg';
 import type { ClientConfig } from 'pg';
 import type { Closable } from '../kit/closer.ts';
@@ -22,6 +23,7 @@ export class LoginRefused extends Error {
 }
 
 export interface OwnerLogin {
+  readonly login: string;
   readonly config: ClientConfig;
   /** The same without the owner's role, which may not end the login's processes. */
   readonly ending: ClientConfig;
@@ -35,8 +37,11 @@ export interface LoginPasswords {
 
 interface Found {
   readonly owner: string;
-  /** The oid of the login; null: it has not been made. */
-  readonly made: string | null;
+  /** What has the name of a login of the owner; null: nothing. */
+  readonly login: string | null;
+  readonly made: string;
+  /** It is a member of the owner, which nobody else can have made it. */
+  readonly own: boolean;
   readonly fit: boolean;
 }
 
@@ -45,7 +50,7 @@ export class OwnerLogins implements Closable {
   readonly #passwords: LoginPasswords | null;
   readonly #questions: Pool;
   /** Logins that are being made. */
-  readonly #making = new Map<string, Promise<boolean>>();
+  readonly #making = new Map<string, Promise<string | null>>();
 
   /** `passwords`: the password of a login, and what PostgreSQL stores of it; null: nobody is asked for one. */
   constructor(
@@ -68,23 +73,24 @@ export class OwnerLogins implements Closable {
 
   /** For a session of the role `owner` (an oid). Looks at the login each time: whoever may make roles may have changed it. */
   async owner(database: string, owner: number): Promise<OwnerLogin> {
-    const login = `${ownerLoginPrefix}${owner}`;
+    const usual = `${ownerLoginPrefix}${owner}`;
     for (let tries = 1; ; tries++) {
-      const found = await this.#look(owner, login);
+      const found = await this.#look(owner, usual);
       if (found === null) throw new LoginRefused('the owner of the table is no role any more');
-      if (found.fit) return this.#login(database, login, found.owner);
-      if (tries > 3)
+      if (found.fit && found.login !== null) return this.#login(database, found.login, found.owner);
+      if (tries > 3) {
+        const login = found.login ?? usual;
         throw new LoginRefused(`role "${login}" is not as Headgate makes it, or locked: DROP ROLE ${login}`);
-      const making = this.#making.get(login) ?? this.#make(owner, login, found);
-      this.#making.set(login, making);
-      const isMade = await making.finally(() => this.#making.delete(login));
-      if (isMade) return this.#login(database, login, found.owner);
+      }
+      const making = this.#making.get(usual) ?? this.#make(owner, usual, found);
+      this.#making.set(usual, making);
+      const made = await making.finally(() => this.#making.delete(usual));
+      if (made !== null) return this.#login(database, made, found.owner);
     }
   }
 
   /** Sets the password again: the owner's code may have set another one. */
-  async mend(owner: number): Promise<void> {
-    const login = `${ownerLoginPrefix}${owner}`;
+  async mend(login: string): Promise<void> {
     const verifier = this.#passwords?.verifier(login);
     if (verifier !== undefined) await this.#ask(`alter role ${login} password ${quoteLiteral(verifier)}`);
   }
@@ -106,46 +112,70 @@ export class OwnerLogins implements Closable {
         .join(' -c ')
         .trim(),
     });
-    return { config: of(owner), ending: of('none') };
+    return { login, config: of(owner), ending: of('none') };
   }
 
-  async #look(owner: number, login: string): Promise<Found | null> {
+  async #look(owner: number, usual: string): Promise<Found | null> {
     const never = this.#passwords === null ? `h.rolvaliduntil = '-infinity'` : 'true';
     const [found] = await this.#ask<Found>(`
-      select o.rolname::text as owner, h.oid::text as made, coalesce(h.rolcanlogin and h.rolinherit and h.rolconnlimit = -1 and ${never}
+      select o.rolname::text as owner, h.rolname::text as login, coalesce(h.oid, 0)::text as made,
+        exists (select from pg_auth_members m where m.member = h.oid and m.roleid = o.oid) as own,
+        coalesce(h.rolcanlogin and h.rolinherit and h.rolconnlimit = -1 and ${never}
         and not (h.rolsuper or h.rolcreatedb or h.rolcreaterole or h.rolreplication or h.rolbypassrls)
         and (select count(*) > 0 and bool_and(m.roleid = o.oid and not m.admin_option) from pg_auth_members m where m.member = h.oid)
         and not exists (select from pg_auth_members m join pg_roles r on r.oid = m.member where m.roleid = h.oid and r.rolname <> current_user)
         and not exists (select from pg_db_role_setting s where s.setrole = h.oid), false) as fit
-      from pg_roles o left join pg_roles h on h.rolname = ${quoteLiteral(login)} where o.oid = ${owner}`);
+      from pg_roles o left join lateral (
+        select r.* from pg_roles r where r.rolname = ${quoteLiteral(usual)}
+        union all
+        select r.* from pg_auth_members m join pg_roles r on r.oid = m.member where m.roleid = o.oid and starts_with(r.rolname, ${quoteLiteral(`${usual}_`)})
+      ) as h on true where o.oid = ${owner} order by fit desc, own desc limit 1`);
     return found ?? null;
   }
 
   /**
-   * What somebody else has made of the name is dropped: a session that has become such a role, or has logged in as it, stays it, and would have the owner's
-   * rights. Whether the login is there.
+   * The name of the login that is there now; null: look again. Where Headgate makes roles, so may others, who keep the usual name in an open transaction, or
+   * give it something that is lost with the role: then the login has another name, which nobody knows before.
    */
-  async #make(owner: number, login: string, { owner: name, made }: Found): Promise<boolean> {
-    const passwords = this.#passwords;
-    const verifier = passwords?.verifier(login) ?? null;
+  async #make(owner: number, usual: string, found: Found): Promise<string | null> {
+    const login = found.own ? (found.login ?? usual) : usual;
+    const failed = await this.#makeRole(owner, login, found);
+    if (failed === null) return login;
+    const state = sqlstateOf(failed) ?? '';
+    const isBusy = busy.test(state);
+    if (!isBusy && !denied.test(state)) throw failed;
+    if (!found.own && (isBusy ? state === '55P03' : found.login !== null)) {
+      const other = `${usual}_${randomUUID().replaceAll('-', '')}`;
+      if ((await this.#makeRole(owner, other, { ...found, made: '0' })) === null) return other;
+    }
+    if (isBusy) return null;
+    const first = found.login === null ? '' : `DROP OWNED BY ${login}; DROP ROLE ${login}; `;
+    const statements = first + loginStatements(login, found.owner, this.#passwords?.verifier(login) ?? null);
+    throw new LoginRefused(
+      `Headgate cannot make a login for role "${found.owner}" (${failed.message}): let a superuser run ${statements}`,
+    );
+  }
+
+  /**
+   * What somebody else has made of the name is dropped: a session that has become such a role, or has logged in as it, stays it, and would have the owner's
+   * rights. Returns the server's error.
+   */
+  async #makeRole(
+    owner: number,
+    login: string,
+    { owner: name, made }: Pick<Found, 'owner' | 'made'>,
+  ): Promise<Error | null> {
+    const verifier = this.#passwords?.verifier(login) ?? null;
     const password = verifier === null ? `valid until '-infinity'` : `password ${quoteLiteral(verifier)}`;
-    const drop = `do $$ begin if to_regrole('${login}')::oid = ${made ?? 0} then drop role ${login}; end if; end $$`;
+    const drop = `do $$ begin if to_regrole('${login}')::oid = ${made} then drop role ${login}; end if; end $$`;
     try {
       await this.#ask(
         `${drop}; create role ${login} login ${plainRole} ${password}; grant ${quote(name)} to ${login};
         comment on role ${login} is 'whom Headgate logs in as to store rows for the role with oid ${owner}'`,
       );
-      return true;
+      return null;
     } catch (error) {
-      // Another Headgate makes it, too, or changes it at this moment; or its owner's code keeps it locked.
-      if (/^(42710|23505|XX000|55P03)$/.test(sqlstateOf(error) ?? '')) return false;
-      if (!/^(42501|0LP01|2BP01|42704)$/.test(sqlstateOf(error) ?? '')) throw error;
-      const first = made === null ? '' : `DROP OWNED BY ${login}; DROP ROLE ${login}; `;
-      throw new LoginRefused(
-        `Headgate cannot make a login for role "${name}" (${(error as Error).message}): let a superuser run ` +
-          first +
-          loginStatements(login, name, verifier),
-      );
+      return error as Error;
     }
   }
 
@@ -157,6 +187,10 @@ export class OwnerLogins implements Closable {
     return results.find(({ command }) => command === 'SELECT')?.rows ?? [];
   }
 }
+
+/** Another Headgate makes the role, too, or changes it at this moment; or somebody keeps it locked. */
+const busy = /^(42710|23505|XX000|55P03)$/;
+const denied = /^(42501|0LP01|2BP01|42704)$/;
 
 /** What the session's start sets whatever somebody has set for the role. */
 const settings = [
@@ -170,12 +204,17 @@ const plainRole = 'nosuperuser nocreatedb nocreaterole noreplication nobypassrls
 
 /**
  * The role that stores rows of tables without code on Headgate's own engine, taken from whoever has made it or got into it: before the engine was
- * started, so no session has become it. For a connection to each database that is served.
+ * started, so no session has become it. It can create nothing: one that owns something, such as a function with its rights, is another role, and gets another
+ * name. For a connection to each database that is served.
  */
 export const makeWriterSql = `do $role$
 declare
   it record;
 begin
+  perform from pg_authid where rolname = '${writerName}' for update;
+  if exists (select from pg_shdepend where refclassid = 'pg_authid'::regclass and refobjid = to_regrole('${writerName}')::oid and deptype = 'o') then
+    execute format('alter role ${writerName} nologin; alter role ${writerName} rename to %I', concat('${writerName}_', replace(gen_random_uuid()::text, '-', '')));
+  end if;
   if to_regrole('${writerName}') is null then
     begin
       create role ${writerName} login ${plainRole} valid until '-infinity';
@@ -196,6 +235,13 @@ begin
     union all
     select concat('alter role ${writerName} ', 'in database ' || quote_ident(d.datname), ' reset all') from pg_db_role_setting s
     left join pg_database d on d.oid = s.setdatabase where s.setrole = '${writerName}'::regrole
+    union all
+    select format('revoke all on %s from %I', o.name, r.rolname) from (
+      select c.oid::regclass::text, c.relacl from headgate.webhook_table w join pg_class c on c.oid = w.relation
+      union all
+      select concat('routine ', p.oid::regprocedure), p.proacl from pg_proc p where p.pronamespace = 'headgate'::regnamespace
+    ) as o (name, acl) cross join lateral aclexplode(o.acl) as a join pg_roles r on r.oid = a.grantee
+    where r.rolname ~ '^${writerName}_[0-9a-f]{32}$'
   loop
     execute it.undo;
   end loop;

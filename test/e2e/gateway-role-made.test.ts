@@ -7,7 +7,7 @@ import { request } from '../support/gateway.ts';
 import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 
-test('whoever created the gateway role before Headgate can neither become it nor log in as it', async (t) => {
+test('whoever created the gateway role before Headgate can neither become it, log in as it nor run what it left with its rights', async (t) => {
   const dataDir = await temporaryFolder(t);
   const start = (args: readonly string[]) =>
     startHeadgate(t, { dataDir, args, env: { HEADGATE_SQL_PASSWORD: 'of-root' } });
@@ -24,7 +24,9 @@ test('whoever created the gateway role before Headgate can neither become it nor
   const before = await start(['--events-role=root']);
   const first = await connect(before, 'root', 'of-root');
   await first.query(`${make('maker')}; set role maker; create role friend;
-    grant headgate_gateway to maker, friend; reset role`);
+    grant headgate_gateway to maker, friend; reset role;
+    create table owned (); create schema "left"; grant all on schema "left" to headgate_gateway; set role headgate_gateway;
+    create function "left".me() returns text language sql security definer as 'select current_user::text'; reset role`);
   await before.signal('SIGTERM');
   const found = await start([]);
   const root = await connect(found, 'root', 'of-root');
@@ -36,6 +38,11 @@ test('whoever created the gateway role before Headgate can neither become it nor
   const answer = await request(`${found.gatewayUrl}/v1/sql`, asked);
   assert.deepEqual(answer.json.rows, [{ me: 'headgate_gateway' }]);
   await assert.rejects(connect(found, 'headgate_gateway', 'known'), { code: '28P01' });
+  const { rows: left } = await root.query(
+    `select "left".me() as me, has_table_privilege("left".me(), 'owned', 'SELECT') as reads`,
+  );
+  assert.match(left[0]?.me, /^headgate_gateway_[0-9a-f]{32}$/);
+  assert.equal(left[0]?.reads, false);
 
   // Also if nobody is left who has made it. What the owner has granted stays.
   await root.query(`alter role headgate_gateway rename to earlier; ${make('another')}; drop role another;
