@@ -48,6 +48,10 @@ try {
   const link = command('console', `--data-dir=${dataDir}`);
   const page = await browser.newPage({ viewport: { width: 1180, height: 720 } });
   const open = (place) => page.goto(`${link.split('#')[0]}#/${place}`);
+  const theme = async (name) => {
+    await page.getByRole('button', { name: /Theme, keys, log out$/ }).click();
+    await page.getByRole('button', { name, exact: true }).click();
+  };
   mkdirSync(folder, { recursive: true });
   const picture = (name) =>
     page.screenshot({ path: join(folder, `console-${name}.png`), animations: 'disabled' });
@@ -122,13 +126,13 @@ try {
       );
   }
   await picture('request');
-  await page.getByLabel('Theme').selectOption('dark');
+  await theme('Dark');
   await open('refused/1');
   await page.getByLabel('x-hub-signature-256').fill(`sha256=${'5'.repeat(64)}`);
   await page.getByRole('button', { name: 'Explain' }).click();
   await page.locator('.steps').scrollIntoViewIfNeeded();
   await picture('explained');
-  await page.getByLabel('Theme').selectOption('light');
+  await theme('Light');
   await open('sql');
   await page
     .getByLabel('SQL')

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { suite, test } from 'node:test';
-import { openBrowser, openConsole, openPage } from '../support/console.ts';
+import { logOut, openBrowser, openConsole, openPage } from '../support/console.ts';
 import { holds } from '../support/console-walk.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { MortalServer } from '../support/mortal-server.ts';
@@ -184,7 +184,7 @@ suite('a refused request in the console', () => {
       assert.equal(await page.locator('.bulk').getByRole('button', { name }).isDisabled(), true);
     assert.deepEqual(await kept(), [{ id }]);
     // Its owner is offered all of it, and the request goes.
-    await page.getByRole('button', { name: 'Log out' }).click();
+    await logOut(page);
     await page.getByLabel('Role').fill('root');
     await page.getByRole('button', { name: 'Log in' }).click();
     await page.goto(`${base}/requests/r${id}`);

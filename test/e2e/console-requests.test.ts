@@ -4,7 +4,7 @@ import { createHmac } from 'node:crypto';
 import { suite, test } from 'node:test';
 import type { Client } from 'pg';
 import type { Page } from 'playwright-core';
-import { cli, openConsole } from '../support/console.ts';
+import { chooseTheme, cli, openConsole } from '../support/console.ts';
 import { serious } from '../support/console-walk.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
@@ -215,9 +215,9 @@ suite('the list of all requests', () => {
     await page.getByRole('button', { name: 'No', exact: true }).click();
     await shoot(page, 'page');
     for (const place of ['requests', `requests?open=r${late[0]?.id}`, `requests/r${late[0]?.id}`])
-      for (const theme of ['light', 'dark']) {
+      for (const theme of ['light', 'dark'] as const) {
         await open('');
-        await page.getByLabel('Theme').selectOption(theme);
+        await chooseTheme(page, theme);
         await open(place);
         await page
           .getByText(place === 'requests' ? 'Timestamp 7 minutes' : 'The timestamp is 7 minutes')

@@ -12,7 +12,7 @@ import {
   standsFloods,
   staysText,
 } from '../support/console-hostile.ts';
-import { consoleLink, openBrowser, openPage } from '../support/console.ts';
+import { chooseTheme, consoleLink, openBrowser, openPage } from '../support/console.ts';
 import { explainsAndRetries, holds, makesAnEndpoint, serious } from '../support/console-walk.ts';
 import type { Tried } from '../support/console-walk.ts';
 import { startHeadgate } from '../support/headgate.ts';
@@ -330,7 +330,7 @@ async function hasNoBarrier({ page, open, complaints }: Tried): Promise<void> {
     ['dark', sampleOf(places, 4), ['color-contrast', 'link-in-text-block']],
   ] as const;
   for (const [theme, tried, rules] of themes) {
-    await page.getByLabel('Theme').selectOption(theme);
+    await chooseTheme(page, theme);
     for (const place of tried) {
       await open(place);
       await holds(page, `document.querySelector('.skeleton') === null`);

@@ -114,3 +114,14 @@ export async function openConsole(t: TestContext, headgate: Headgate, path: stri
   await watched.page.getByRole('heading', { name: 'Overview' }).waitFor();
   return watched;
 }
+
+/** What the menus of the side bar offer, by the beginning of their names. */
+export async function chooseInMenu(page: Page, menu: RegExp, choice: string | RegExp): Promise<void> {
+  await page.getByRole('navigation').getByRole('button', { name: menu }).click();
+  await page.getByRole('navigation').locator('.menu').getByRole('button', { name: choice }).click();
+}
+
+export const chooseTheme = (page: Page, theme: 'light' | 'dark'): Promise<void> =>
+  chooseInMenu(page, /Theme, keys, log out$/, theme === 'dark' ? 'Dark' : 'Light');
+
+export const logOut = (page: Page): Promise<void> => chooseInMenu(page, /Theme, keys, log out$/, /^Log out/);

@@ -1,33 +1,79 @@
 /** The database of this tab, and the others that the role may connect to: choosing one goes to its overview, with a session of its own. */
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { optionText } from '../visible-text.ts';
 import { listDatabases } from '../statements.ts';
 import { useRows } from './load.ts';
-import { Wrong } from './components.tsx';
+import { focused, Wrong } from './components.tsx';
+import { Icon } from './icons.tsx';
+import { Choice, Menu } from './menu.tsx';
 import { Text } from './text.tsx';
 import { route, to } from './route.ts';
 import { enterDatabase, me } from './server.ts';
 import type { Failure } from './server.ts';
 
-export function Databases({ current }: { readonly current: string }): JSX.Element {
-  const names = (useRows(listDatabases).value ?? []).map((row) => row['datname'] ?? '');
-  if (names.length < 2) return <Text of={current} max={40} />;
+export function Databases({ current, engine }: { readonly current: string; readonly engine: string }) {
   return (
-    <label>
-      <span class="unseen">Database</span>
-      <select
-        class="small"
-        value={current}
-        onChange={(event) => (location.hash = to([], {}, event.currentTarget.value))}
-      >
-        {names.map((name) => (
-          <option key={name} value={name}>
-            {optionText(name)}
-          </option>
+    <Menu
+      kind="line-button database"
+      label={
+        <>
+          <span class="grow">
+            <span class="unseen">Database</span>
+            <b>
+              <Text of={current} max={40} />
+            </b>
+            <span class="faint" title={engine}>
+              {engine}
+            </span>
+          </span>
+          <Icon name="down" />
+        </>
+      }
+    >
+      {(close) => <Names current={current} close={close} />}
+    </Menu>
+  );
+}
+
+/** From how many on a name is looked for. */
+const searchedMin = 8;
+
+function Names({ current, close }: { readonly current: string; readonly close: () => void }): JSX.Element {
+  const [text, setText] = useState('');
+  const { value, failure } = useRows(listDatabases);
+  const names = value?.map((row) => row['datname'] ?? '') ?? [];
+  const choose = (name: string): void => {
+    close();
+    if (name !== current) location.hash = to([], {}, name);
+  };
+  return (
+    <>
+      {failure === null ? null : <Wrong failure={failure} />}
+      {names.length < searchedMin ? null : (
+        <input
+          type="search"
+          aria-label="Find a database"
+          placeholder="Find a database"
+          value={text}
+          ref={focused}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
+      )}
+      {names
+        .filter((name) => name.includes(text.trim()))
+        .map((name) => (
+          <Choice key={name} on={name === current} choose={() => choose(name)}>
+            <Text of={name} max={80} />
+          </Choice>
         ))}
-      </select>
-    </label>
+      {value === null ? null : (
+        <p class="faint">
+          {names.length === 1
+            ? 'The only one that you may connect to.'
+            : 'The database is part of every address.'}
+        </p>
+      )}
+    </>
   );
 }
 

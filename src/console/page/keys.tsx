@@ -6,6 +6,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { go, route } from './route.ts';
 
 const shown = signal(false);
+export const showKeys = (): boolean => (shown.value = true);
 
 const keys: readonly (readonly [string, string])[] = [
   ['j  k', 'next, previous'],

@@ -4,8 +4,6 @@ import { render } from 'preact';
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Databases, Entering, wantedDatabase } from './databases.tsx';
-import { Endpoint } from './endpoint.tsx';
-import { Endpoints } from './endpoints.tsx';
 import { Icon } from './icons.tsx';
 import { Jump, jumping } from './command-palette.tsx';
 import { Help, watchKeys } from './keys.tsx';
@@ -14,6 +12,7 @@ import { watchLive } from './live.ts';
 import { needing, useNeeds } from './endpoint-problems.ts';
 import { enterByLink, LoginScreen, takesLink } from './login.tsx';
 import { Overview } from './overview.tsx';
+import { RoleMenu } from './role-menu.tsx';
 import { Text } from './text.tsx';
 import { addressOfRefused } from '../list-address.ts';
 import { forgetLists } from './list-state.ts';
@@ -21,15 +20,17 @@ import { watchPlaces } from './scroll-position.ts';
 import { goTo, route, settle, to, watchRoute } from './route.ts';
 import { isRoute } from '../routes.ts';
 import { digitsText } from '../visible-text.ts';
-import { away, call, enter, loggedOut, logOut, me, notReady, token } from './server.ts';
+import { away, call, enter, loggedOut, me, notReady, token } from './server.ts';
 import { askTabs, rememberPlace, tellTabs, watchTabs } from './tabs.ts';
-import { theme, watchTheme } from './theme.ts';
+import { watchTheme } from './theme.ts';
 import { clockText, watchZone } from './time-zone.ts';
 import { ZoneMenu } from './time-zone-menu.tsx';
 import type { Me } from '../api.ts';
 
 // Those that few people open first.
 const Diff = lazy(async () => (await import('./diff.tsx')).Diff);
+const Endpoint = lazy(async () => (await import('./endpoint.tsx')).Endpoint);
+const Endpoints = lazy(async () => (await import('./endpoints.tsx')).Endpoints);
 const Events = lazy(async () => (await import('./events.tsx')).Events);
 const HealthScreen = lazy(async () => (await import('./health.tsx')).HealthScreen);
 const Requests = lazy(async () => (await import('./requests.tsx')).Requests);
@@ -121,7 +122,7 @@ function Navigation(): JSX.Element {
     <nav aria-label="Console" class={open ? 'open' : undefined}>
       <Who />
       <button type="button" class="jump" onClick={() => (jumping.value = true)}>
-        Jump to… <kbd>Ctrl K</kbd>
+        <Icon name="search" /> <span class="grow">Jump to…</span> <kbd>Ctrl K</kbd>
       </button>
       <ul class="places">
         {links(places)}
@@ -161,47 +162,21 @@ function Who(): JSX.Element {
       <a href={to([])} aria-label="Overview">
         <img src="/console/icon.svg" alt="" width="26" height="26" />
       </a>
-      <div>
-        <Databases current={database} />
-        <div class="faint" title={engine}>
-          {engine}
-        </div>
-      </div>
+      <Databases key={database} current={database} engine={engine} />
     </div>
   );
 }
 
 function Foot(): JSX.Element | null {
   if (me.value === null) return null;
-  const { role, version } = me.value;
   return (
     <footer>
-      <div>
+      <div class="taking">
         <span class={away.value === null ? 'dot on' : 'dot later'} />{' '}
         {away.value === null ? 'Taking requests' : away.value}
       </div>
-      <div class="who">
-        <b>
-          <Text of={role} max={40} />
-        </b>
-        <span class="faint"> · Headgate {version}</span>
-      </div>
       <ZoneMenu />
-      <label>
-        <span class="unseen">Theme</span>
-        <select
-          class="small"
-          value={theme.value}
-          onChange={(event) => (theme.value = event.currentTarget.value)}
-        >
-          <option value="auto">System theme</option>
-          <option value="light">Light</option>
-          <option value="dark">Dark</option>
-        </select>
-      </label>
-      <button type="button" class="small" onClick={() => void logOut().then(() => tellTabs('out'))}>
-        Log out
-      </button>
+      <RoleMenu />
     </footer>
   );
 }

@@ -9,6 +9,7 @@ import type { ListAddress } from '../list-address.ts';
 import { useRowsIf } from './load.ts';
 import { Text } from './text.tsx';
 import { Icon } from './icons.tsx';
+import { Menu } from './menu.tsx';
 import { isPhone } from './window.ts';
 import { isoOf, timeText } from './time-zone.ts';
 
@@ -212,56 +213,6 @@ function Chosen({ label, clear, children }: ChosenProps): JSX.Element {
   );
 }
 
-/** A menu under a button: closes on Escape, and when the focus leaves it. */
-export function Menu({
-  label,
-  sign = '+ ',
-  children,
-}: {
-  readonly label: string;
-  readonly sign?: string;
-  readonly children: (close: () => void) => JSX.Element;
-}): JSX.Element {
-  const [open, setOpen] = useState(false);
-  const place = useRef<HTMLSpanElement>(null);
-  const button = useRef<HTMLButtonElement>(null);
-  const close = (): void => {
-    setOpen(false);
-    button.current?.focus();
-  };
-  useEffect(() => {
-    if (open) place.current?.querySelector<HTMLElement>('.menu input, .menu button')?.focus();
-  }, [open]);
-  return (
-    <span
-      class="menu-of"
-      ref={place}
-      onKeyDown={(event) => {
-        if (event.key !== 'Escape' || !open) return;
-        event.stopPropagation();
-        close();
-      }}
-      onFocusOut={(event) => {
-        if (event.relatedTarget instanceof Node && place.current?.contains(event.relatedTarget) !== true)
-          setOpen(false);
-      }}
-    >
-      <button
-        ref={button}
-        type="button"
-        class="chip"
-        aria-expanded={open}
-        data-key={label === 'Endpoint' ? 'f' : undefined}
-        onClick={() => setOpen(!open)}
-      >
-        {sign}
-        {label}
-      </button>
-      {open ? <div class="menu">{children(close)}</div> : null}
-    </span>
-  );
-}
-
 interface ChoiceProps {
   readonly label: string;
   readonly value: string;
@@ -283,7 +234,7 @@ function ChoiceChip({ label, value, choices, set }: ChoiceProps): JSX.Element {
   const wanted = text.toLowerCase();
   const found = choices.filter(([id, name]) => `${id} ${name}`.toLowerCase().includes(wanted));
   return (
-    <Menu label={label}>
+    <Menu label={`+ ${label}`}>
       {(close) => (
         <>
           {choices.length <= choicesMax / 2 ? null : (
@@ -318,7 +269,7 @@ function TextChip({ label, value, set }: Omit<ChoiceProps, 'choices'>): JSX.Elem
       </Chosen>
     );
   return (
-    <Menu label={label}>
+    <Menu label={`+ ${label}`}>
       {(close) => (
         <form
           onSubmit={(event) => {
@@ -349,7 +300,7 @@ function EndpointChip({ address, set }: Pick<Props, 'address' | 'set'>): JSX.Ele
       </Chosen>
     );
   return (
-    <Menu label="Endpoint">
+    <Menu label="+ Endpoint" hotkey="f">
       {(close) => <Tables choose={(schema, table) => (close(), set({ schema, table }))} />}
     </Menu>
   );
@@ -399,7 +350,7 @@ function TimeChip({ address, set }: Pick<Props, 'address' | 'set'>): JSX.Element
       </Chosen>
     );
   return (
-    <Menu label="Time">
+    <Menu label="+ Time">
       {(close) => (
         <>
           {Object.entries(ranges).map(([id, [words]]) => (

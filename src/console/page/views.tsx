@@ -4,7 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { addressOf, isFiltered } from '../list-address.ts';
 import type { ListAddress } from '../list-address.ts';
 import { Text } from './text.tsx';
-import { Menu } from './request-filters.tsx';
+import { Menu } from './menu.tsx';
 import { go } from './route.ts';
 import { me } from './server.ts';
 import { forget, recall, save, views } from './sql-history.ts';
@@ -15,7 +15,7 @@ export function Views({ address }: { readonly address: ListAddress }): JSX.Eleme
   if (views.value.length === 0 && !isFiltered(address)) return null;
   const query = String(new URLSearchParams(Object.entries(address).filter(([, value]) => value !== '')));
   return (
-    <Menu label="Views" sign="">
+    <Menu label="Views">
       {(close) => (
         <>
           {views.value.map((view) => (
