@@ -179,6 +179,21 @@ test('an agent looks at webhooks over the Model Context Protocol', { timeout: 18
       CREATE TYPE traps.mood AS ENUM ('good'); CREATE TABLE traps.moods AS SELECT 'good'::traps.mood AS mood;
       CREATE FUNCTION traps.text_of(traps.mood) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT traps.trap()::text';
       CREATE CAST (traps.mood AS text) WITH FUNCTION traps.text_of(traps.mood);
+      CREATE FUNCTION traps.trap(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT traps.trap()';
+      CREATE TABLE traps.counted AS SELECT 1 AS a; CREATE STATISTICS traps.counts ON (a + traps.trap()), a FROM traps.counted;
+      CREATE TABLE traps.parted (a int) PARTITION BY RANGE ((a + traps.trap())); CREATE TABLE traps.part PARTITION OF traps.parted DEFAULT;
+      CREATE TABLE traps.parent (a int); CREATE TABLE traps.child (CHECK (a > traps.trap())) INHERITS (traps.parent);
+      CREATE TABLE traps.by_view AS SELECT 1 AS a; ALTER TABLE traps.by_view ENABLE ROW LEVEL SECURITY;
+      CREATE POLICY trap ON traps.by_view USING (EXISTS (SELECT FROM traps.view));
+      CREATE DOMAIN public.worded AS text CHECK (traps.trap() = 1); CREATE TABLE traps.words (w traps.word); CREATE TABLE traps.many AS SELECT ARRAY['good']::traps.mood[] AS moods;
+      CREATE TYPE traps.inner_mood AS (m traps.mood); CREATE TABLE traps.nested (n traps.inner_mood); INSERT INTO traps.nested VALUES (ROW('good'));
+      CREATE FUNCTION traps.json_of(traps.mood) RETURNS json IMMUTABLE LANGUAGE sql AS 'SELECT to_json(traps.trap())';
+      CREATE CAST (traps.mood AS json) WITH FUNCTION traps.json_of(traps.mood);
+      CREATE FUNCTION traps.apart(int, int) RETURNS float8 IMMUTABLE LANGUAGE sql AS 'SELECT traps.trap()::float8';
+      CREATE TYPE traps.span AS RANGE (SUBTYPE = int4, SUBTYPE_DIFF = traps.apart);
+      CREATE TABLE traps.spans AS SELECT traps.span(i, i + 10) AS s FROM generate_series(1, 500) i; ANALYZE traps.spans;
+      CREATE TYPE traps.age AS ENUM ('old'); CREATE FUNCTION traps.age_of(int) RETURNS traps.age IMMUTABLE LANGUAGE sql AS $$SELECT 'old'::traps.age$$;
+      CREATE CAST (int AS traps.age) WITH FUNCTION traps.age_of(int);
       CREATE TABLE traps.plain AS SELECT 1 AS a; CREATE VIEW traps.harmless AS SELECT abs(a) AS a FROM traps.plain WHERE a = 1;
       GRANT SELECT ON ALL TABLES IN SCHEMA traps TO PUBLIC`.replace(
         'CREATE OPERATOR',
@@ -198,18 +213,38 @@ test('an agent looks at webhooks over the Model Context Protocol', { timeout: 18
       'SELECT * FROM traps.checked',
       `SELECT 'a'::traps.word`,
       'SELECT mood::text FROM traps.moods',
+      'SELECT * FROM traps.counted WHERE a = 1',
+      'SELECT * FROM traps.parted',
+      'SELECT * FROM traps.part',
+      'SELECT * FROM traps.parent WHERE a = 1',
+      'SELECT * FROM traps.by_view',
+      `SELECT traps.word('a')`,
+      `SELECT ('a'::text).worded`,
+      `SELECT json_populate_record(t, '{"w":"b"}') FROM traps.words t`,
+      `SELECT array_append(ARRAY[w], 'b') FROM traps.words`,
+      'SELECT moods::text[] FROM traps.many',
+      'SELECT to_json(n) FROM traps.nested',
+      'SELECT count(*) FROM traps.spans WHERE s @> 7',
     ]) {
       const { text, isError } = await call(client, 'query', { sql });
       assert.equal(isError, true, sql);
       assert.match(text, /belongs to the role other/, sql);
     }
     assert.match((await call(client, 'query', { sql: 'SELECT * FROM traps.locking' })).text, /is volatile/);
+    for (const named of [
+      `pg_get_partition_constraintdef('traps.part'::regclass)`,
+      `satisfies_hash_partition('traps.parted'::regclass, 2, 0, 1)`,
+    ])
+      assert.match(
+        (await call(client, 'query', { sql: `SELECT ${named}` })).text,
+        /reads what it is given the name of/,
+      );
     for (const table of ['plain', 'harmless'])
       assert.deepEqual((await call(client, 'query', { sql: `SELECT x.a FROM traps.${table} x` })).rows, [
         { a: '1' },
       ]);
     await other.query('DROP SCHEMA traps CASCADE');
-    await other.query('DROP FUNCTION IF EXISTS public.lower(jsonb)');
+    await other.query('DROP FUNCTION IF EXISTS public.lower(jsonb); DROP DOMAIN public.worded');
   });
 
   await t.test('a value of any size is cut before it is sent', async (t) => {

@@ -16,9 +16,9 @@ import type { ToolResult } from './server.ts';
 /** Volatile, and harmless. */
 const harmless = ['random', 'gen_random_uuid', 'uuidv4', 'uuidv7', 'clock_timestamp', 'timeofday'];
 
-/** They read tables, or values of types, that they are given the names of. */
+/** They read tables or their definitions, or values of types, that they are given the names of. */
 const readers =
-  '^(?:(?:table|schema|database)_to_xml|pg_input_|(?:domain|record|array|range|multirange)_(?:in|recv)$)';
+  '^(?:(?:table|schema|database)_to_xml|pg_input_|(?:domain|record|array|range|multirange)_(?:in|recv)$|pg_get_partition_constraintdef$|satisfies_hash_partition$)';
 
 /** Operators that a query uses without naming them, and where. */
 const implied = ['=', '<', '<=', '>', '>='];
@@ -36,35 +36,64 @@ export async function whyNoQuery(session: CommandSession): Promise<string | null
   return role === null ? null : `the role is ${role}, or may become it`;
 }
 
+/** The first oid of what users make (FirstNormalObjectId): casts between two types of PostgreSQL's own are its own. */
+const firstUserOid = 16_384;
+
+/** Types in the tree of an expression, and what it calls. */
+const inTrees = ':(funcid|aggfnoid|winfnoid|opno|\\w*type(?:id)?) (\\d+)';
+
 /**
- * Code that a query would run: names ($1 to $3) are looked up in their schema or, without one, in those of the search_path ($4), by name alone;
- * those of a relation of another role also in what PostgreSQL runs when it reads it: views, policies, and the constraints and indexes that it plans
- * with. Of a view of a role that this one is a member of, the owner knew what it calls.
+ * Code that a query would run: names ($1 to $3) are looked up in their schema or, without one, in those of the search_path ($4), by name alone; a function may
+ * also be a type, to which `type(value)` and `(value).type` cast. Relations are followed to those behind views, and to partitions and parents. Of those of
+ * other roles, all counts that PostgreSQL runs when it plans or reads them: views, policies, constraints, and expressions of indexes, of CREATE STATISTICS and of
+ * partition keys. Of types, with those that they consist of, what runs without being named: casts (to_json), domains' checks
+ * (json_populate_record), and what estimates ranges. Of a view of a role that this one is a member of, the owner knew what it calls.
  */
 const codeOf = `WITH RECURSIVE trusted AS (SELECT r.oid FROM pg_catalog.pg_roles r
   WHERE r.rolsuper OR r.oid = (SELECT nspowner FROM pg_catalog.pg_namespace WHERE nspname = 'headgate') OR pg_has_role(session_user, r.oid, 'MEMBER')),
 named AS (SELECT n.kind, n.name, s.oid AS schema FROM unnest($1::text[], $2::text[], $3::text[]) n(kind, schema, name)
   JOIN pg_catalog.pg_namespace s ON s.nspname = n.schema OR (n.schema IS NULL AND s.nspname = ANY ($4::text[]))),
-trees AS (SELECT ev_class AS relation, ev_action::text AS tree FROM pg_catalog.pg_rewrite
-  UNION ALL SELECT polrelid, polqual::text FROM pg_catalog.pg_policy
-  UNION ALL SELECT conrelid, conbin::text FROM pg_catalog.pg_constraint WHERE contype = 'c'
-  UNION ALL SELECT indrelid, concat(indexprs, indpred) FROM pg_catalog.pg_index),
-relations AS (SELECT c.oid, c.reltype FROM named n JOIN pg_catalog.pg_class c ON n.kind = 'relation' AND c.relname = n.name AND c.relnamespace = n.schema
-    WHERE c.relowner NOT IN (SELECT oid FROM trusted)
-  UNION SELECT c.oid, c.reltype FROM relations r JOIN trees t ON t.relation = r.oid
-    CROSS JOIN LATERAL regexp_matches(t.tree, ':relid (\\d+)', 'g') m JOIN pg_catalog.pg_class c ON c.oid = m[1]::oid
-    WHERE c.relowner NOT IN (SELECT oid FROM trusted)),
-found AS (SELECT m[1] AS what, m[2]::oid AS oid FROM relations r JOIN trees t ON t.relation = r.oid
-  CROSS JOIN LATERAL regexp_matches(t.tree, ':(funcid|aggfnoid|winfnoid|opno|resulttype|typid) (\\d+)', 'g') m),
-types AS (SELECT a.atttypid AS oid FROM relations r JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid UNION SELECT reltype FROM relations),
+relations AS (SELECT c.oid FROM named n JOIN pg_catalog.pg_class c ON n.kind = 'relation' AND c.relname = n.name AND c.relnamespace = n.schema
+  UNION SELECT f.oid FROM relations r CROSS JOIN LATERAL (
+    SELECT i.inhrelid FROM pg_catalog.pg_inherits i WHERE i.inhparent = r.oid
+    UNION ALL SELECT i.inhparent FROM pg_catalog.pg_inherits i WHERE i.inhrelid = r.oid
+    UNION ALL SELECT m[1]::oid FROM (
+      SELECT ev_action::text FROM pg_catalog.pg_rewrite WHERE ev_class = r.oid UNION ALL SELECT polqual::text FROM pg_catalog.pg_policy WHERE polrelid = r.oid
+    ) AS t(tree) CROSS JOIN LATERAL regexp_matches(t.tree, ':relid (\\d+)', 'g') m) AS f(oid)),
+others AS (SELECT c.* FROM relations r JOIN pg_catalog.pg_class c ON c.oid = r.oid WHERE c.relowner NOT IN (SELECT oid FROM trusted)),
+found AS (SELECT m[1] AS what, m[2]::oid AS oid FROM others o CROSS JOIN LATERAL (
+    SELECT ev_action::text FROM pg_catalog.pg_rewrite WHERE ev_class = o.oid
+    UNION ALL SELECT polqual::text FROM pg_catalog.pg_policy WHERE polrelid = o.oid
+    UNION ALL SELECT conbin::text FROM pg_catalog.pg_constraint WHERE conrelid = o.oid AND contype = 'c'
+    UNION ALL SELECT concat(indexprs, indpred) FROM pg_catalog.pg_index WHERE indrelid = o.oid
+    UNION ALL SELECT stxexprs::text FROM pg_catalog.pg_statistic_ext WHERE stxrelid = o.oid
+    UNION ALL SELECT partexprs::text FROM pg_catalog.pg_partitioned_table WHERE partrelid = o.oid) AS t(tree)
+  CROSS JOIN LATERAL regexp_matches(t.tree, '${inTrees}', 'g') m),
+given AS (SELECT DISTINCT t.oid, t.typname, t.typnamespace, t.typowner FROM named n JOIN pg_catalog.pg_type t ON t.typname = n.name AND t.typnamespace = n.schema
+    AND (n.kind = 'type' OR n.kind IN ('function', 'column') AND t.typrelid = 0)
+  UNION SELECT t.oid, t.typname, t.typnamespace, t.typowner FROM found f JOIN pg_catalog.pg_type t ON t.oid = f.oid WHERE f.what IN ('resulttype', 'typid')),
+types AS (SELECT a.atttypid AS oid FROM relations r JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid
+  UNION SELECT c.reltype FROM relations r JOIN pg_catalog.pg_class c ON c.oid = r.oid
+  UNION SELECT f.oid FROM found f WHERE f.what LIKE '%type%' OR f.what = 'typid' UNION SELECT g.oid FROM given g
+  UNION SELECT p.oid FROM types t JOIN pg_catalog.pg_type y ON y.oid = t.oid CROSS JOIN LATERAL (
+    SELECT y.typelem UNION ALL SELECT y.typbasetype
+    UNION ALL SELECT a.atttypid FROM pg_catalog.pg_attribute a WHERE a.attrelid = y.typrelid AND a.attnum > 0
+    UNION ALL SELECT unnest(ARRAY[g.rngsubtype, g.rngtypid]) FROM pg_catalog.pg_range g WHERE y.oid IN (g.rngtypid, g.rngmultitypid)) AS p(oid)),
+checked AS (SELECT m[1] AS what, m[2]::oid AS oid FROM types t JOIN pg_catalog.pg_type y ON y.oid = t.oid
+  JOIN pg_catalog.pg_constraint k ON k.contypid = t.oid AND k.contype = 'c'
+  CROSS JOIN LATERAL regexp_matches(k.conbin::text, '${inTrees}', 'g') m WHERE y.typowner NOT IN (SELECT oid FROM trusted)),
 operators AS (SELECT o.oid, o.oprname, o.oprnamespace, o.oprowner, o.oprcode FROM named n JOIN pg_catalog.pg_operator o
     ON n.kind = 'operator' AND o.oprname = n.name AND o.oprnamespace = n.schema
-  UNION SELECT o.oid, o.oprname, o.oprnamespace, o.oprowner, o.oprcode FROM found f JOIN pg_catalog.pg_operator o ON f.what = 'opno' AND o.oid = f.oid),
+  UNION SELECT o.oid, o.oprname, o.oprnamespace, o.oprowner, o.oprcode FROM (TABLE found UNION ALL TABLE checked) f
+    JOIN pg_catalog.pg_operator o ON f.what = 'opno' AND o.oid = f.oid),
 functions AS (SELECT p.oid FROM named n JOIN pg_catalog.pg_proc p ON p.proname = n.name AND p.pronamespace = n.schema
     AND (n.kind = 'function' OR (n.kind = 'column' AND p.pronargs - p.pronargdefaults <= 1 AND p.pronargs > 0))
   UNION SELECT oprcode::oid FROM operators
-  UNION SELECT oid FROM found WHERE what IN ('funcid', 'aggfnoid', 'winfnoid')
-  UNION SELECT k.castfunc FROM types t JOIN pg_catalog.pg_cast k ON k.castsource = t.oid)
+  UNION SELECT oid FROM (TABLE found UNION ALL TABLE checked) f WHERE what IN ('funcid', 'aggfnoid', 'winfnoid')
+  UNION SELECT p.oid FROM types t CROSS JOIN LATERAL (
+      SELECT k.castfunc FROM pg_catalog.pg_cast k WHERE k.castsource = t.oid UNION ALL SELECT k.castfunc FROM pg_catalog.pg_cast k WHERE k.casttarget = t.oid
+      UNION ALL SELECT unnest(ARRAY[g.rngsubdiff::oid, g.rngcanonical::oid]) FROM pg_catalog.pg_range g WHERE g.rngtypid = t.oid) AS f(oid)
+    JOIN pg_catalog.pg_proc p ON p.oid = f.oid WHERE t.oid >= ${firstUserOid} AND p.proowner NOT IN (SELECT oid FROM trusted))
 SELECT format('the function %s is volatile: a query may call only others', p.proname) AS why
   FROM functions f JOIN pg_catalog.pg_proc p ON p.oid = f.oid WHERE p.provolatile = 'v' AND p.proname <> ALL ($5::text[])
 UNION ALL SELECT format('the function %s reads what it is given the name of: a query names it itself', p.proname)
@@ -73,8 +102,8 @@ UNION ALL SELECT format('the %s %s.%s belongs to the role %s: a query runs no co
     i.kind, i.schema::pg_catalog.regnamespace, i.name, pg_get_userbyid(i.owner))
   FROM (SELECT 'operator' AS kind, oprnamespace AS schema, oprname AS name, oprowner AS owner FROM operators
     UNION ALL SELECT 'function', p.pronamespace, p.proname, p.proowner FROM functions f JOIN pg_catalog.pg_proc p ON p.oid = f.oid
-    UNION ALL SELECT 'type', t.typnamespace, t.typname, t.typowner FROM pg_catalog.pg_type t WHERE t.oid IN (SELECT oid FROM found WHERE what IN ('resulttype', 'typid'))
-      OR EXISTS (SELECT FROM named n WHERE n.kind = 'type' AND n.name = t.typname AND n.schema = t.typnamespace)) i
+    UNION ALL SELECT 'type', g.typnamespace, g.typname, g.typowner FROM given g
+    UNION ALL SELECT 'foreign table', o.relnamespace, o.relname, o.relowner FROM others o WHERE o.relkind = 'f') i
   WHERE i.owner NOT IN (SELECT oid FROM trusted)
 LIMIT 1`;
 
@@ -102,7 +131,12 @@ interface Name {
 /** Must be called outside a transaction. */
 export async function queryOf(session: CommandSession, text: string): Promise<Query> {
   const { names, statement } = await read(text);
-  const [row] = await session.typed('SELECT pg_catalog.current_schemas(true)::pg_catalog.text AS path');
+  const [row] = await session.typed(
+    `SELECT pg_catalog.current_schemas(true)::pg_catalog.text AS path, pg_catalog.current_setting('server_encoding') AS encoding`,
+  );
+  // The parser shortens and folds names as PostgreSQL does in a database of this encoding.
+  if (row?.['encoding'] !== 'UTF8' && /[^\0-\x7f]/.test(statement))
+    throw new PlainError(`a query is ASCII, unless the encoding of the database is UTF8: write U&'\\00e9'`);
   return { text: statement, names, path: row?.['path'] ?? '{}' };
 }
 
