@@ -79,6 +79,7 @@ class Changes {
           'ALTER TYPE mood RENAME VALUE $$y$$ TO $$x$$',
         ),
       () => this.#either('score', 'ALTER DOMAIN score SET DEFAULT 2', 'ALTER DOMAIN score SET DEFAULT 1'),
+      () => this.#either('name', 'ALTER ROLE dave RENAME TO david', 'ALTER ROLE david RENAME TO dave'),
       () => this.#either('super', 'ALTER ROLE carol SUPERUSER', 'ALTER ROLE carol NOSUPERUSER'),
       () => this.#either('schema', 'ALTER TABLE other.d SET SCHEMA public', 'ALTER TABLE d SET SCHEMA other'),
       () => `ALTER TABLE ${name} OWNER TO ${this.#oneOf(['carol', 'root'])}`,
@@ -143,7 +144,7 @@ suite('histories of a catalog', () => {
       onEnd(t, 'root', () => root.client.end());
       await migrate(root.client, readMigrations());
       for (let i = 0; i < others; i++) await root.run(webhook(`another_${i}`));
-      await root.run(`CREATE ROLE carol; CREATE TYPE mood AS ENUM ('x'); CREATE DOMAIN score AS int DEFAULT 1; CREATE SCHEMA other;
+      await root.run(`CREATE ROLE carol; CREATE ROLE dave; ALTER TABLE another_0 OWNER TO dave; CREATE TYPE mood AS ENUM ('x'); CREATE DOMAIN score AS int DEFAULT 1; CREATE SCHEMA other;
         CREATE FUNCTION noted() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'`);
       await root.run(
         `CREATE TABLE p (data jsonb, id int) PARTITION BY RANGE (id) WITH (connector = 'webhook')`,
@@ -179,8 +180,8 @@ suite('histories of a catalog', () => {
         const oids = [...picture.snapshot.tables.values()].map(({ oid }) => oid);
         if (isDoubted) picture.doubt(oids[Math.floor(random() * oids.length)] ?? 0);
         const about = random() < 0.3 ? oids[Math.floor(random() * oids.length)] : undefined;
-        await watcher.ask(about);
-        if (random() < 0.5) await watcher.settle();
+        const changed = change().then(() => watcher.ask());
+        await Promise.all([watcher.ask(about), changed, random() < 0.5 ? watcher.settle() : undefined]);
         hooks.before = () => Promise.resolve();
         await watcher.ask();
         // What the engine has confirmed by now is true, or in doubt.
