@@ -81,6 +81,34 @@ for (const role of ['root', 'hg']) {
           assert.ok(typeof code !== 'string' && code.as === 'writer');
         });
 
+        test('the key of a partitioned table is not evaluated with the rights of the role that stores plain tables', async (t) => {
+          const { root, send, tableOf, made } = await room(t, begun, bin, role);
+          await made(
+            'id INT',
+            `CREATE FUNCTION mal.key() RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$BEGIN PERFORM mal.evil(); RETURN 1; END$$;
+             CREATE TABLE mal.parted (a int) PARTITION BY HASH ((a + mal.key())); TRUNCATE mal.seen`,
+          );
+          const { rows: parted } = await root.query<{ oid: number }>(
+            `SELECT 'mal.parted'::regclass::oid::int8::int4 AS oid`,
+          );
+          const belongs = `satisfies_hash_partition(${parted[0]?.oid}::oid, 2, 0, id)`;
+          for (const place of [
+            `CREATE TABLE mal.t (id INT, CHECK (${belongs} IS NOT NULL))`,
+            `CREATE TABLE mal.t (id INT, v BOOL DEFAULT ${belongs.replace(' id', ' 1')})`,
+            `CREATE TABLE mal.t (id INT, g BOOL GENERATED ALWAYS AS (${belongs}) STORED)`,
+            `CREATE TABLE mal.t (id INT); CREATE INDEX ON mal.t ((${belongs}))`,
+            `CREATE TABLE mal.t (id INT); CREATE INDEX ON mal.t (id) WHERE ${belongs}`,
+          ]) {
+            await root.query(
+              `DROP TABLE mal.t; SET ROLE mallory; ${place}; GRANT ALL ON mal.t TO PUBLIC; RESET ROLE; TRUNCATE mal.seen`,
+            );
+            const target = await tableOf('mal.t');
+            assert.equal(target.code.as, 'owner', place);
+            assert.deepEqual(outcomesOf(await send([rowsOf(target, '{"id":1}')])), [1], place);
+            await nothingGained(root, place);
+          }
+        });
+
         test('the functions of a range are not called by an index with the rights of the role that stores plain tables', async (t) => {
           const { root, send, tableOf, made } = await room(t, begun, bin, role);
           for (const index of [
