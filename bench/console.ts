@@ -1,9 +1,10 @@
 /**
  * What each page of the console asks of the engine, by its own table of routes, with a thousand endpoints of one role, a day of traffic and
- * refused requests. BENCH_CONSOLE_TABLES sets their number.
+ * refused requests. BENCH_CONSOLE_TABLES sets their number, BENCH_CONSOLE_PAGES the pages (`endpoints,overview`).
  */
 import { Client } from 'pg';
 import { chromium } from 'playwright-core';
+import { routes } from '../src/console/routes.ts';
 import { addressesOf, costsOf, countingSettings } from '../test/support/console-costs.ts';
 import type { Cost } from '../test/support/console-costs.ts';
 import { MortalServer } from '../test/support/mortal-server.ts';
@@ -15,6 +16,8 @@ import { startService } from './service.ts';
 import type { Service } from './service.ts';
 
 const many = Number(process.env['BENCH_CONSOLE_TABLES'] ?? 1_000);
+const only = process.env['BENCH_CONSOLE_PAGES']?.split(',');
+const pages = only === undefined ? routes : routes.filter((it) => only.includes(it === '' ? 'overview' : it));
 const restMs = 30_000;
 const role = 'looker';
 /** Tables in one transaction. */
@@ -47,7 +50,8 @@ async function fill(service: Service, root: Client): Promise<string> {
   }
   await root.query(`INSERT INTO headgate.traffic_minute (relation, slot, minute, stored, unauthorized, refused, unavailable, rows, took, last_at)
     SELECT w.relation, (extract(epoch FROM m)::bigint / 60) % 1440, m, 5, 0, 1, 0, 5, array_fill(1, '{14}'), m
-    FROM headgate.webhook_table w, generate_series(date_trunc('minute', now()) - interval '23 hours', date_trunc('minute', now()), '10 minutes') m
+    FROM headgate.webhook_table w, generate_series(date_trunc('minute', now()) - interval '23 hours', date_trunc('minute', now()), '1 minute') m
+    ORDER BY m
     ON CONFLICT DO NOTHING`);
   for (let i = 0; i < 300; i++) {
     const { status } = await fetch(service.url('t_0'), {
@@ -97,7 +101,15 @@ async function run(): Promise<string> {
       await page.getByLabel('Role').fill(role);
       await page.getByRole('button', { name: 'Log in' }).click();
       await page.getByRole('heading', { name: 'Overview' }).waitFor();
-      const found = await costsOf(page, `${base}#/postgres`, root, role, addressesOf('t_0', id), restMs);
+      const found = await costsOf(
+        page,
+        `${base}#/postgres`,
+        root,
+        role,
+        addressesOf('t_0', id),
+        restMs,
+        pages,
+      );
       const lines = found.map(({ route, opening, rest }) => [
         route === '' ? 'overview' : route,
         ...figures(opening),
