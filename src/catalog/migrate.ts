@@ -63,7 +63,7 @@ interface SqlFile {
 }
 
 /** Rooms with SQL of their own, which is defined with the catalog's: functions that no other room calls, and what they show. */
-const rooms = ['catalog', 'acme', 'alerts', 'ingest', 'reconcile'] as const;
+const rooms = ['catalog', 'acme', 'alerts', 'ingest', 'reconcile', 'console'] as const;
 
 function readFolder(name: 'migrations' | 'functions' | 'views'): readonly SqlFile[] {
   return rooms.flatMap((room) => {

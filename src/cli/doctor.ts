@@ -173,26 +173,25 @@ async function versionFindings(session: CommandSession, io: CommandIo): Promise<
   ];
 }
 
-/** Tables that seem to refuse everything: they refused requests in the last day, and the statistics count no row inserted. */
+/** Tables into which nothing gets (headgate.endpoint_states), and those that anybody can write to. */
 async function tableFindings(session: CommandSession): Promise<Finding[]> {
   const rows =
     await session.rows(`SELECT format('%I.%I', n.nspname, c.relname) AS name, w.expression IS NOT NULL AS checked,
-  r.refused::text AS refused, r.reason, pg_stat_get_tuples_inserted(c.oid)::text AS inserted
-FROM headgate.webhook_table w
-JOIN pg_catalog.pg_class c ON c.oid = w.relation
+  CASE WHEN e.state = 'nothing stored' THEN (e.since_unauthorized + e.since_refused + e.since_unavailable)::text END AS failed,
+  ${utcText('e.since')} AS since, CASE WHEN e.state = 'nothing stored'
+    THEN (SELECT q.code || ': ' || q.reason FROM headgate.rejected_requests q WHERE q.relation = w.relation ORDER BY q.id DESC LIMIT 1) END AS reason
+FROM headgate.endpoint_states e
+JOIN headgate.webhook_table w ON w.relation = e.relation
+JOIN pg_catalog.pg_class c ON c.oid = e.relation
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-CROSS JOIN LATERAL (
-  SELECT count(*) AS refused, (array_agg(q.code || ': ' || q.reason ORDER BY q.id DESC))[1] AS reason
-  FROM headgate.rejected_requests q WHERE q.relation = w.relation AND q.received_at > now() - interval '1 day'
-) r
-WHERE headgate.sees_table(w.relation) ORDER BY 1`);
-  const findings = rows.flatMap(({ name, checked, refused, reason, inserted }) => {
-    if (refused !== '0' && inserted === '0')
+ORDER BY 1`);
+  const findings = rows.flatMap(({ name, checked, failed, since, reason }) => {
+    if (failed !== null)
       return [
         found(
           'tables',
           'wrong',
-          `${name ?? ''} refuses everything (${refused ?? ''} in 24 hours), last: ${reason ?? ''}`,
+          `${name ?? ''} stores nothing: the last ${failed ?? ''} requests, since ${since ?? ''}, were not stored${reason === null ? '' : `, last: ${reason ?? ''}`}`,
         ),
       ];
     return checked === 't'
@@ -206,13 +205,13 @@ WHERE headgate.sees_table(w.relation) ORDER BY 1`);
 
 /** Tables of the role's own whose sender's log is not read, or has deliveries of the last seven days that have not come. */
 async function gapFindings(session: CommandSession): Promise<Finding[]> {
-  const rows =
-    await session.rows(`SELECT format('%I.%I', g.schema_name, g.table_name) AS name, max(g.problem) AS problem,
-  ${utcText('max(g.next_at)')} AS next, coalesce(sum(g.missing), 0)::text AS missing, max(g.reason) AS reason
-FROM (SELECT s.schema_name, s.table_name, s.problem, s.next_at,
-  CASE WHEN s.state IN ('missing', 'lost') AND s.window_from > now() - interval '7 days' THEN s.missing END AS missing,
-  CASE WHEN s.state IN ('missing', 'lost') AND s.window_from > now() - interval '7 days' THEN s.reason END AS reason FROM headgate.gaps s) g
-GROUP BY 1 HAVING max(g.problem) IS NOT NULL OR sum(g.missing) > 0 ORDER BY 1`);
+  const rows = await session.rows(`SELECT format('%I.%I', e.schema_name, e.table_name) AS name,
+  e.log_problem AS problem, ${utcText('g.next')} AS next, e.missing::text AS missing, g.reason
+FROM headgate.endpoint_states e
+CROSS JOIN LATERAL (
+  SELECT max(s.next_at) AS next, (array_agg(s.reason ORDER BY s.window_from DESC) FILTER (WHERE s.reason IS NOT NULL))[1] AS reason
+  FROM headgate.gaps s WHERE s.schema_name = e.schema_name AND s.table_name = e.table_name) g
+WHERE e.log_problem IS NOT NULL OR e.missing > 0 ORDER BY 1`);
   return rows.flatMap(({ name, problem, next, missing, reason }) => [
     ...(problem === null
       ? []

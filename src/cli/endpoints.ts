@@ -17,15 +17,11 @@ const list = `SELECT current_database()::text AS database, n.nspname::text AS sc
   greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid))::text AS rows,
   (SELECT count(*) FROM headgate.rejected_requests q WHERE q.relation = w.relation AND q.received_at > now() - interval '1 day')::text AS refused,
   (${trustedSql('c.relowner')} AND (SELECT count(*) = 4 FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND NOT a.attisdropped AND a.attname IN ('done_at', 'attempts', 'run_after', 'last_error')))::text AS leased,
-  g.problem, g.missing
+  e.log_problem AS problem, e.missing::text AS missing
 FROM headgate.webhook_table w
 JOIN pg_catalog.pg_class c ON c.oid = w.relation
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-LEFT JOIN (
-  SELECT s.schema_name, s.table_name, max(s.problem) AS problem,
-    coalesce(sum(s.missing) FILTER (WHERE s.state IN ('missing', 'lost') AND s.window_from > now() - interval '7 days'), 0)::text AS missing
-  FROM headgate.gaps s GROUP BY 1, 2
-) g ON g.schema_name = n.nspname::text AND g.table_name = c.relname::text
+LEFT JOIN headgate.endpoint_states e ON e.relation = w.relation
 WHERE headgate.sees_table(w.relation)
 ORDER BY n.nspname, c.relname`;
 

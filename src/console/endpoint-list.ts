@@ -26,16 +26,15 @@ export const endpointsPage = 50;
 const secretsOf = (oid: string): string =>
   `(SELECT string_agg(x.name, ', ' ORDER BY b.position) FROM headgate.webhook_table_secret b JOIN headgate.secret x ON x.id = b.secret_id WHERE b.relation::oid = ${oid})`;
 
-/** Of tables that are compared with their sender's log: why it is not read, and what is missing of the last 7 days. */
-const gaps = `gaps AS MATERIALIZED (
-  SELECT g.schema_name, g.table_name, max(g.problem) AS problem,
-    sum(g.missing) FILTER (WHERE g.state IN ('missing'::text, 'lost'::text) AND g.window_to > now() - interval '7 days') AS missing
-  FROM headgate.gaps g GROUP BY 1, 2
-)`;
+const stateOf = (of: string): string =>
+  'state stored_at since since_unauthorized since_refused since_unavailable stored unauthorized refused unavailable log_problem missing'
+    .split(' ')
+    .map((column) => `${of}.${column}`)
+    .join(', ');
 
-/** The same of one table; no row: it is not compared. */
-export const readGap = ({ schema, table }: TableRef): string => `WITH ${gaps}
-SELECT g.problem, g.missing FROM gaps g WHERE g.schema_name = ${literal(schema)} AND g.table_name = ${literal(table)}`;
+/** Of one table: headgate.endpoint_states. */
+export const readState = ({ schema, table }: TableRef): string => `SELECT ${stateOf('e')}
+FROM headgate.endpoint_states e WHERE e.schema_name = ${literal(schema)} AND e.table_name = ${literal(table)}`;
 
 /** What it is about, in psql. */
 export const showGaps = ({ schema, table }: TableRef): string => `SELECT * FROM headgate.gaps
@@ -43,31 +42,21 @@ WHERE schema_name = ${literal(schema)} AND table_name = ${literal(table)}
 ORDER BY window_from DESC`;
 
 /**
- * Every webhook table of the role with its requests of the last hour and its rank: 0 nothing gets in, 1 most signatures fail, a tenth does
+ * Every webhook table of the role with its state and its rank: 0 nothing gets in, 1 most signatures fail, a tenth does
  * not fit, or deliveries of its sender's log are missing or cannot be known, 2 open to anyone, 3 some are refused, 4 all are stored, 5 none came.
  */
-const ranked = (text: string): string => `${gaps}, hour AS MATERIALIZED (
-  SELECT t.schema_name, t.table_name, sum(t.stored) AS stored, sum(t.unauthorized) AS unauthorized,
-    sum(t.refused) AS refused, sum(t.unavailable) AS unavailable
-  FROM headgate.traffic t WHERE t.minute > now() - interval '1 hour' GROUP BY 1, 2
-), listed AS MATERIALIZED (
-  SELECT c.oid, n.nspname, c.relname, w.expression, w.created_at, h.stored, h.unauthorized, h.refused, h.unavailable, g.problem, g.missing,
-    CASE WHEN h.stored = 0 AND h.unauthorized + h.refused + h.unavailable > 0 THEN 0
-      WHEN h.unauthorized * 2 > h.stored + h.unauthorized + h.refused + h.unavailable
-        OR h.refused * 10 > h.stored + h.unauthorized + h.refused + h.unavailable
-        OR g.problem IS NOT NULL OR g.missing > 0 THEN 1
+const ranked = (text: string): string => `listed AS MATERIALIZED (
+  SELECT e.relation AS oid, e.schema_name AS nspname, e.table_name AS relname, w.expression, e.last_at, ${stateOf('e')},
+    CASE WHEN e.state = 'nothing stored'::text THEN 0
+      WHEN e.state IN ('signatures fail'::text, 'many refused'::text) OR e.log_problem IS NOT NULL OR e.missing > 0 THEN 1
       WHEN w.expression IS NULL THEN 2
-      WHEN h.unauthorized + h.refused + h.unavailable > 0 THEN 3
-      WHEN h.stored > 0 THEN 4 ELSE 5 END AS rank
-  FROM headgate.webhook_table w
-  JOIN pg_class c ON c.oid = w.relation::oid
-  JOIN pg_namespace n ON n.oid = c.relnamespace
-  LEFT JOIN hour h ON h.schema_name = n.nspname::text AND h.table_name = c.relname::text
-  LEFT JOIN gaps g ON g.schema_name = n.nspname::text AND g.table_name = c.relname::text
-  WHERE headgate.sees_table(w.relation)${
+      WHEN e.state = 'some refused'::text THEN 3
+      WHEN e.state = 'stored'::text THEN 4 ELSE 5 END AS rank
+  FROM headgate.endpoint_states e
+  JOIN headgate.webhook_table w ON w.relation::oid = e.relation${
     text === ''
       ? ''
-      : `\n    AND strpos(lower(pg_catalog.concat(n.nspname, '.'::text, c.relname, ' '::text, ${secretsOf('c.oid')})), lower(${literal(text)})) > 0`
+      : `\n  WHERE strpos(lower(pg_catalog.concat(e.schema_name, '.'::text, e.table_name, ' '::text, ${secretsOf('e.relation')})), lower(${literal(text)})) > 0`
   }
 )`;
 
@@ -79,10 +68,10 @@ const showing: Readonly<Record<Show, string>> = {
 };
 
 const sorting: Readonly<Record<Sort, string>> = {
-  state: 'l.rank, coalesce(l.unauthorized + l.refused + l.unavailable, 0) DESC, ',
+  state: 'l.rank, l.unauthorized + l.refused + l.unavailable DESC, ',
   name: '',
-  requests: 'coalesce(l.stored + l.unauthorized + l.refused + l.unavailable, 0) DESC, ',
-  refused: 'coalesce(l.unauthorized + l.refused, 0) DESC, ',
+  requests: 'l.stored + l.unauthorized + l.refused + l.unavailable DESC, ',
+  refused: 'l.unauthorized + l.refused DESC, ',
 };
 
 export const countEndpoints = (text: string): string => `WITH ${ranked(text)}
@@ -107,14 +96,10 @@ shown AS MATERIALIZED (
 )
 SELECT s.oid, s.nspname, s.relname, s.expression, ${secretsOf('s.oid')} AS secrets,
   (SELECT pg_catalog.json_agg(b.alias ORDER BY b.position) FROM headgate.webhook_table_secret b WHERE b.relation::oid = s.oid) AS aliases,
-  s.rank, s.stored, s.unauthorized, s.refused, s.unavailable, s.problem, s.missing, e.last_at, e.p99_ms,
+  s.rank, s.last_at, ${stateOf('s')},
   greatest(c.reltuples::bigint, pg_stat_get_live_tuples(s.oid)) AS rows_estimate, ${tableBytes('s.oid')} AS bytes
 FROM shown s
 JOIN pg_class c ON c.oid = s.oid
-LEFT JOIN LATERAL (
-  -- OFFSET 0: of these tables, not of all of them.
-  SELECT x.last_at, x.p99_ms FROM headgate.endpoints x WHERE x.relation = s.oid OFFSET 0
-) e ON true
 ORDER BY s.place`;
 
 /** The first whose names contain a text, those that begin with it in front. */
@@ -126,18 +111,22 @@ WHERE headgate.sees_table(w.relation) AND strpos(lower(c.relname::text), lower($
 ORDER BY strpos(lower(c.relname::text), lower(${literal(text)})), length(c.relname::text), n.nspname, c.relname
 LIMIT ${max}`;
 
+/** For each class of durations. */
+const tooks = (each: (place: number) => string): string =>
+  [...tookBoundsMs, 0].map((_, i) => each(i + 1)).join(', ');
+
 const tables = (of: readonly TableRef[]): string =>
   of.map(({ schema, table }) => `(${literal(schema)}, ${literal(table)})`).join(', ');
 
-/** The day in quarters of an hour: `how long ago,stored,kept on disk,refused,unavailable`. */
+/** The day in quarters of an hour: `how long ago,stored,kept on disk,refused,unavailable`; and how long all of it took. */
 export const listTraffic = (of: readonly TableRef[]): string => `SELECT schema_name, table_name,
-  sum(stored) FILTER (WHERE ago < 4) AS stored, sum(unauthorized) FILTER (WHERE ago < 4) AS unauthorized,
-  sum(refused) FILTER (WHERE ago < 4) AS refused, sum(unavailable) FILTER (WHERE ago < 4) AS unavailable,
   sum(stored + unauthorized + refused + unavailable) AS day_requests, sum(unauthorized + refused) AS day_refused,
-  string_agg(pg_catalog.concat_ws(',', ago, stored - spooled, spooled, unauthorized + refused, unavailable), ' ') AS day
+  string_agg(pg_catalog.concat_ws(',', ago, stored - spooled, spooled, unauthorized + refused, unavailable), ' ') AS day,
+  pg_catalog.json_build_array(${tooks((i) => `sum(took[${i}])`)}) AS took
 FROM (
   SELECT schema_name, table_name, floor(extract(epoch FROM now() - minute) / 900.0)::int AS ago, sum(stored) AS stored,
-    sum(spooled) AS spooled, sum(unauthorized) AS unauthorized, sum(refused) AS refused, sum(unavailable) AS unavailable
+    sum(spooled) AS spooled, sum(unauthorized) AS unauthorized, sum(refused) AS refused, sum(unavailable) AS unavailable,
+    ARRAY[${tooks((i) => `sum(took[${i}])`)}] AS took
   FROM headgate.traffic WHERE (schema_name, table_name) IN (${of.length === 0 ? '(NULL::text, NULL::text)' : tables(of)})
   GROUP BY 1, 2, 3
 ) AS binned
@@ -171,7 +160,7 @@ export function readTraffic(of: TableRef | null, { hours, fromMs, untilMs }: Spa
   ];
   return `SELECT (floor(extract(epoch FROM ${time}) / ${barS}.0) * ${barS})::bigint AS at, sum(stored) AS stored,
   sum(spooled) AS spooled, sum(unauthorized) AS unauthorized, sum(refused) AS refused, sum(unavailable) AS unavailable,
-  pg_catalog.json_build_array(${tookBoundsMs.map((_, i) => `sum(took[${i + 1}])`).join(', ')}, sum(took[${tookBoundsMs.length + 1}])) AS took
+  pg_catalog.json_build_array(${tooks((i) => `sum(took[${i}])`)}) AS took
 FROM headgate.${view}
 WHERE ${conditions.join('\n  AND ')}
 GROUP BY 1
@@ -180,10 +169,10 @@ ORDER BY 1`;
 
 /** Tables that need somebody: those of ranks 0 and 1, the worst first; `needing`: how many they are. */
 export const listNeeds = `WITH ${ranked('')}
-SELECT count(*) OVER () AS needing, l.nspname, l.relname, l.rank, l.stored, l.unauthorized, l.refused, l.unavailable, l.problem, l.missing,
+SELECT count(*) OVER () AS needing, l.nspname, l.relname, l.rank, ${stateOf('l')},
   ${secretsOf('l.oid')} AS secrets, headgate.owns_table(l.oid) AS owned
 FROM listed l WHERE l.rank < 2
-ORDER BY l.rank, coalesce(l.unauthorized + l.refused + l.unavailable, 0) DESC, l.nspname, l.relname
+ORDER BY l.rank, l.unauthorized + l.refused + l.unavailable DESC, l.nspname, l.relname
 LIMIT 5`;
 
 /** What one endpoint is; no row: it is not one of the role's. */

@@ -190,6 +190,7 @@ delete from headgate.handshake_log h where h.id in (
   select q.id from headgate.handshake_log q
   where q.id <= (select pg_catalog.max(m.id) from headgate.handshake_log m) - ${limits.handshakesKeptMax} for update skip locked)`;
 
+const sinceStored = outcomes.filter((it) => it !== 'stored');
 const summed = [...outcomes, 'spooled'] as const;
 const took = [...tookBoundsMs, 0].map((_, i) => `pg_catalog.sum(t.took[${i + 1}])`);
 
@@ -201,9 +202,10 @@ const added = (period: 'minute' | 'hour', names: readonly string[]): string => `
 
 /**
  * $1 tables, $2 minutes, $3 to $6 requests by outcome, $7 rows, $8 durations, $9 the last request, $10 stale rows, $11 requests that were kept
- * on disk. A table has a row for each minute of a day, which the next day overwrites, and one for each hour of 31 days: nothing is ever
- * deleted, and `last_at` is when the last request came. Processes add to each other's counts. A crash may lose what was written in its last
- * second.
+ * on disk. $12 tables, $13 the last request, $14 the last one that was stored, $15 the first one after it, $16 to $18 how many since then. A table has a
+ * row for each minute of a day, which the next day overwrites, one for each hour of 31 days, and one for what came since the last stored one: nothing is ever
+ * deleted, and `last_at` is when the last request came. Processes add to each other's counts; requests before one that another process has stored do not
+ * count since then. A crash may lose what was written in its last second.
  */
 export const addTraffic = `
 with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true)),
@@ -225,6 +227,18 @@ hours as (
   order by t.relation, (t.minute / 60) % 744
   on conflict (relation, slot) do update set${added('hour', summed)}
   where m.hour <= excluded.hour
+),
+since as (
+  insert into headgate.traffic_since as m (relation, last_at, stored_at, since, unauthorized, refused, unavailable)
+  select w.relation, pg_catalog.to_timestamp(r.last), pg_catalog.to_timestamp(r.stored), pg_catalog.to_timestamp(r.since), r.unauthorized, r.refused, r.unavailable
+  from unnest($12::oid[], $13::float8[], $14::float8[], $15::float8[], $16::bigint[], $17::bigint[], $18::bigint[])
+    as r (relation, last, stored, since, unauthorized, refused, unavailable)
+  join standing w on w.relation = r.relation
+  order by w.relation
+  on conflict (relation) do update set
+    last_at = greatest(m.last_at, excluded.last_at), stored_at = greatest(m.stored_at, excluded.stored_at),
+    since = least(case when m.since < excluded.stored_at then null else m.since end, case when excluded.since < m.stored_at then null else excluded.since end),
+    ${sinceStored.map((it) => `${it} = case when m.since < excluded.stored_at then 0 else m.${it} end + case when excluded.since < m.stored_at then 0 else excluded.${it} end`).join(',\n    ')}
 )
 insert into headgate.traffic_minute as m
   (relation, slot, minute, ${summed.join(', ')}, rows, took, last_at, stale)

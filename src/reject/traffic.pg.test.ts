@@ -134,7 +134,8 @@ function trafficOn(bin: string): void {
     };
     await count();
     await client.query(
-      `UPDATE headgate.traffic_minute SET minute = minute - interval '1 day', last_at = last_at - interval '1 day'`,
+      `UPDATE headgate.traffic_minute SET minute = minute - interval '1 day', last_at = last_at - interval '1 day';
+       UPDATE headgate.traffic_since SET last_at = last_at - interval '1 day'`,
     );
     const read = async (): Promise<unknown> =>
       (

@@ -25,6 +25,15 @@ interface Count {
   lastMs: number;
 }
 
+/** Requests since the last one that was stored. Times are in ms since 1970. */
+interface Since {
+  storedAtMs: number | null;
+  /** Of the first of them; null: there are none. */
+  sinceMs: number | null;
+  lastMs: number;
+  readonly requests: Record<Exclude<(typeof outcomes)[number], 'stored'>, number>;
+}
+
 type Bounds = Pick<Limits, 'trafficTablesMax' | 'trafficWaitingMax' | 'trafficFlushMs'>;
 
 export class TrafficCounts {
@@ -34,6 +43,8 @@ export class TrafficCounts {
   #minute = 0;
   /** Counts of earlier minutes, the oldest first. */
   #before: Count[] = [];
+  /** Of those that were not taken yet, by oid. */
+  #since = new Map<number, Since>();
   #writtenAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(limits: Bounds) {
@@ -51,7 +62,8 @@ export class TrafficCounts {
       count = newCount(relation, minute);
       this.#now.set(relation, count);
     }
-    count.requests[outcomeOf(answered)] += 1;
+    const outcome = outcomeOf(answered);
+    count.requests[outcome] += 1;
     count.rows += answered.rows;
     count.stale += answered.stale ?? 0;
     if (answered.code === 'spooled') count.spooled += 1;
@@ -59,6 +71,21 @@ export class TrafficCounts {
     const place = found === -1 ? tookBoundsMs.length : found;
     count.took[place] = (count.took[place] ?? 0) + 1;
     count.lastMs = nowMs;
+    this.#addSince(relation, outcome, nowMs);
+  }
+
+  #addSince(relation: number, outcome: (typeof outcomes)[number], nowMs: number): void {
+    const known = this.#since.get(relation);
+    if (known === undefined && this.#since.size >= this.#limits.trafficTablesMax) return;
+    const isStored = outcome === 'stored';
+    const since = known === undefined || isStored ? newSince(known?.storedAtMs ?? null) : known;
+    since.lastMs = nowMs;
+    if (isStored) since.storedAtMs = nowMs;
+    else {
+      since.sinceMs ??= nowMs;
+      since.requests[outcome] += 1;
+    }
+    this.#since.set(relation, since);
   }
 
   /** `nowMs`: by a monotonic clock. null: there is nothing to write, or not yet. */
@@ -69,7 +96,9 @@ export class TrafficCounts {
     this.#turn(this.#minute);
     // Two counts for one slot cannot be written at once: if nothing could be written for a day, the later one stays.
     const places = new Map(this.#before.splice(0).map((it) => [`${it.relation}/${it.minute % 1440}`, it]));
-    return valuesOf([...places.values()]);
+    const since = this.#since;
+    this.#since = new Map();
+    return [...valuesOf([...places.values()]), ...valuesSince(since)];
   }
 
   #turn(minute: number): void {
@@ -86,6 +115,13 @@ function newCount(relation: number, minute: number): Count {
   const took = Array.from({ length: tookBoundsMs.length + 1 }, () => 0);
   return { relation, minute, requests, rows: 0, stale: 0, spooled: 0, took, lastMs: 0 };
 }
+
+const newSince = (storedAtMs: number | null): Since => ({
+  storedAtMs,
+  sinceMs: null,
+  lastMs: 0,
+  requests: { unauthorized: 0, refused: 0, unavailable: 0 },
+});
 
 /** A sender that gets 429 sends again, as one that gets 503. */
 function outcomeOf({ code }: CountedAnswer): (typeof outcomes)[number] {
@@ -105,5 +141,19 @@ function valuesOf(counts: readonly Count[]): readonly unknown[] {
     counts.map(({ lastMs }) => lastMs / 1_000),
     counts.map(({ stale }) => stale),
     counts.map(({ spooled }) => spooled),
+  ];
+}
+
+function valuesSince(all: ReadonlyMap<number, Since>): readonly unknown[] {
+  const since = [...all.values()];
+  const seconds = (ms: number | null): number | null => (ms === null ? null : ms / 1_000);
+  return [
+    [...all.keys()],
+    since.map(({ lastMs }) => lastMs / 1_000),
+    since.map(({ storedAtMs }) => seconds(storedAtMs)),
+    since.map(({ sinceMs }) => seconds(sinceMs)),
+    ...(['unauthorized', 'refused', 'unavailable'] as const).map((outcome) =>
+      since.map(({ requests }) => requests[outcome]),
+    ),
   ];
 }

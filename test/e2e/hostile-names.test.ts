@@ -29,6 +29,7 @@ import {
   listNeeds,
   listTraffic,
   readFacts,
+  readState,
   readTraffic,
 } from '../../src/console/endpoint-list.ts';
 import {
@@ -130,10 +131,12 @@ async function trapped(t: TestContext): Promise<Headgate> {
   assert.equal((await headgate.post('dev/public/hooks', '{"n":1}', { 'x-name': 'a' })).status, 200);
   assert.equal((await headgate.post('dev/public/guarded', '{"n":1}')).status, 401);
   await until(async () => {
-    const { rows } = await client.query(`SELECT FROM headgate.rejected_requests, headgate.traffic
-      WHERE stored > 0 AND headgate.traffic.table_name = 'hooks'`);
+    const { rows } = await client.query(`SELECT FROM headgate.rejected_requests, headgate.traffic, headgate.endpoint_states s
+      WHERE headgate.traffic.stored > 0 AND headgate.traffic.table_name = 'hooks' AND s.table_name = 'guarded' AND s.since_unauthorized = 1`);
     return rows.length > 0;
   });
+  // As if it had refused more of them: then it is one of those that need somebody.
+  await client.query('UPDATE headgate.traffic_since SET unauthorized = 3 WHERE unauthorized = 1');
   return headgate;
 }
 
@@ -195,6 +198,7 @@ const shown = {
   sameReason: sameReason('1'),
   listSecrets,
   listTraffic: listTraffic([hooks]),
+  readState: readState(hooks),
   ownedTable: ownedTable(hooks),
   readEngine,
   readRefused: readRefused('1'),

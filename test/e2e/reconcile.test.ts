@@ -342,7 +342,7 @@ suite('the statements of the option reconcile', () => {
     // It is one of the tables that need their owner in the console, whatever its requests are.
     const [need] = (await mallory.query<Record<string, unknown>>(listNeeds)).rows;
     assert.deepEqual([need?.['relname'], need?.['rank']], ['m', 1]);
-    assert.match(String(need?.['problem']), /names no log/);
+    assert.match(String(need?.['log_problem']), /names no log/);
     // Nor does anybody's doctor.
     const dsn = `postgresql://rec_mallory@127.0.0.1:${headgate.ports.sql.port}/dev`;
     const { stdout } = await run(process.execPath, [cli, 'doctor', '--dsn', dsn]);

@@ -1,7 +1,7 @@
 -- Each webhook table with its requests of the last 24 hours. The time of the last request is remembered longer.
 CREATE OR REPLACE VIEW headgate.endpoints WITH (security_barrier) AS
 SELECT c.oid AS relation, n.nspname::text AS schema_name, c.relname::text AS table_name, w.expression IS NOT NULL AS checked,
-  (SELECT max(m.last_at) FROM headgate.traffic_minute m WHERE m.relation = w.relation) AS last_at,
+  (SELECT s.last_at FROM headgate.traffic_since s WHERE s.relation = w.relation) AS last_at,
   coalesce(t.stored, 0)::bigint AS stored, coalesce(t.unauthorized, 0)::bigint AS unauthorized,
   coalesce(t.refused, 0)::bigint AS refused, coalesce(t.unavailable, 0)::bigint AS unavailable,
   headgate.quantile(t.took, 0.99) AS p99_ms, coalesce(t.stale, 0)::bigint AS stale

@@ -31,6 +31,7 @@ const relations = [
   'ignored_keys',
   'traffic_minute',
   'traffic_hour',
+  'traffic_since',
   'rejected_requests',
   'claimer',
   'tombstone',

@@ -1,14 +1,16 @@
 /**
- * What is wrong with an endpoint, in a word and in a sentence: it cannot be used, or all or some requests of the last hour were
- * refused. From the checks that this Headgate has read and the counts of the last hour (`headgate.traffic`).
+ * What is wrong with an endpoint, in a word and in a sentence: it cannot be used, nothing was stored of the newest requests, or some of the last hour
+ * were refused. From the checks that this Headgate has read and `headgate.endpoint_states`, which decides.
  */
 import type { JSX } from 'preact';
-import { listTraffic, readGap, showGaps } from '../endpoint-list.ts';
+import { readState, showGaps } from '../endpoint-list.ts';
 import type { TableRef } from '../statements.ts';
 import { useLoaded, useRows } from './load.ts';
 import type { ResultRow } from './load.ts';
+import { timeOf } from '../request-rows.ts';
 import { digitsText } from '../visible-text.ts';
 import { Badge } from './components.tsx';
+import { whenText } from './request-time.tsx';
 import { Text } from './text.tsx';
 import { to } from './route.ts';
 import { call } from './server.ts';
@@ -23,17 +25,17 @@ export interface EndpointStatus {
   readonly sentence: string | null;
 }
 
-/** `unusable`: why no request can be taken, or null; `hour`: requests of the last hour and what its sender's log says (endpoint-list.ts); undefined: neither. */
-export function stateOf(unusable: string | null, hour: ResultRow | undefined): EndpointStatus {
-  const state = requestsOf(unusable, hour);
-  const gap = gapOf(hour);
+/** `unusable`: why no request can be taken, or null; `row`: of headgate.endpoint_states; undefined: not known. */
+export function stateOf(unusable: string | null, row: ResultRow | undefined): EndpointStatus {
+  const state = requestsOf(unusable, row);
+  const gap = gapOf(row);
   if (gap === null) return state;
   return state.kind === 'bad' ? { ...state, brief: `${state.brief}; ${gap.brief}` } : gap;
 }
 
 /** Each that has a sentence. */
-export function troublesOf(unusable: string | null, hour: ResultRow | undefined): readonly EndpointStatus[] {
-  const all = [requestsOf(unusable, hour), gapOf(hour)];
+export function troublesOf(unusable: string | null, row: ResultRow | undefined): readonly EndpointStatus[] {
+  const all = [requestsOf(unusable, row), gapOf(row)];
   return all.filter((it) => it !== null).filter(({ sentence }) => sentence !== null);
 }
 
@@ -41,7 +43,7 @@ export const gapWords = ['log not read', 'deliveries missing'] as const;
 
 /** What the comparison with its sender's log says; null: nothing is wrong, or it is not compared. */
 function gapOf(row: ResultRow | undefined): EndpointStatus | null {
-  const [problem, missing] = [row?.['problem'] ?? null, Number(row?.['missing'] ?? 0)];
+  const [problem, missing] = [row?.['log_problem'] ?? null, Number(row?.['missing'] ?? 0)];
   if (problem !== null)
     return {
       ...said('bad', gapWords[0], 'log of its sender not read'),
@@ -55,42 +57,72 @@ function gapOf(row: ResultRow | undefined): EndpointStatus | null {
   };
 }
 
-function requestsOf(unusable: string | null, hour: ResultRow | undefined): EndpointStatus {
+function requestsOf(unusable: string | null, row: ResultRow | undefined): EndpointStatus {
   if (unusable !== null)
     return { ...said('bad', 'unusable'), sentence: `No request can be taken: ${unusable}.` };
-  const of = (name: string): number => Number(hour?.[name] ?? 0);
-  const [stored, forged, misfit, later] = [
-    of('stored'),
-    of('unauthorized'),
-    of('refused'),
-    of('unavailable'),
-  ];
-  const all = stored + forged + misfit + later;
-  if (all === 0) return said('plain', 'quiet for an hour');
+  const state = row?.['state'] ?? 'quiet';
+  if (state === 'quiet') return said('plain', 'quiet for an hour');
+  if (state === 'stored') return said('good', 'all stored');
+  const hour = countsOf(row, '');
+  return state === 'nothing stored' ? nothingStored(row, hour) : partOf(state, hour);
+}
+
+interface Counts {
+  readonly forged: number;
+  readonly misfit: number;
+  readonly later: number;
+  readonly all: number;
+}
+
+/** `prefix`: `since_`, of those since the last one that was stored; or of those of the last hour. */
+function countsOf(row: ResultRow | undefined, prefix: 'since_' | ''): Counts {
+  const of = (name: string): number => Number(row?.[`${prefix}${name}`] ?? 0);
+  const [forged, misfit, later] = [of('unauthorized'), of('refused'), of('unavailable')];
+  return { forged, misfit, later, all: (prefix === '' ? of('stored') : 0) + forged + misfit + later };
+}
+
+const anotherSecret = 'probably because of another secret, or they were changed on the way';
+
+/** Of the newest requests none was stored. */
+function nothingStored(row: ResultRow | undefined, hour: Counts): EndpointStatus {
+  const { forged, misfit, later, all } = countsOf(row, 'since_');
+  const count = digitsText(String(all));
+  const were =
+    hour.all === all
+      ? `All ${count} requests of the last hour were refused`
+      : `The last ${count} requests, since ${whenText(timeOf(row?.['since'] ?? null))}, were all refused`;
+  const part = (some: number): string => `${digitsText(String(some))} of ${count}`;
+  const last = hour.all === all ? '' : 'the last ';
+  if (forged >= misfit && forged * 2 > all)
+    return {
+      ...said('bad', 'failing signatures', `${last}${part(forged)}: signature fails`),
+      sentence: `${were}, ${anotherSecret}.`,
+    };
+  if (later > misfit)
+    return {
+      ...said('warn', 'not available', `${last}${part(later)}: come again`),
+      sentence: `${were}, because the database or the table was not available.`,
+    };
+  return {
+    ...said('bad', 'all refused', `${last}${part(forged + misfit)} refused`),
+    sentence: `${were}: they do not fit the table.`,
+  };
+}
+
+/** Of the last hour. */
+function partOf(state: string, { forged, misfit, later, all }: Counts): EndpointStatus {
   const part = (count: number): string => `${digitsText(String(count))} of ${digitsText(String(all))}`;
-  const were = (count: number): string =>
-    all === 1
-      ? 'The only request of the last hour was refused'
-      : `${count === all ? `All ${digitsText(String(all))}` : part(count)} requests of the last hour were refused`;
-  if (forged >= misfit && forged > 0 && forged * 2 > all)
+  if (state === 'signatures fail')
     return {
       ...said('bad', 'failing signatures', `${part(forged)}: signature fails`),
-      sentence: `${were(stored === 0 ? all : forged)}, probably because of another secret, or ${all === 1 ? 'it was' : 'they were'} changed on the way.`,
+      sentence: `${part(forged)} requests of the last hour were refused, ${anotherSecret}.`,
     };
-  if (stored === 0 && later > misfit)
+  if (state === 'many refused')
     return {
-      ...said('warn', 'not available', `${part(later)}: come again`),
-      sentence: `${were(all)}, because the database or the table was not available.`,
+      ...said('bad', 'many refused', `${part(forged + misfit)} refused`),
+      sentence: `${part(misfit)} requests of the last hour were refused: they do not fit the table.`,
     };
-  if (stored === 0 || misfit * 10 > all)
-    return {
-      ...said('bad', stored === 0 ? 'all refused' : 'many refused', `${part(forged + misfit)} refused`),
-      sentence: `${were(stored === 0 ? all : misfit)}: they do not fit the table.`,
-    };
-  const failed = forged + misfit + later;
-  return failed === 0
-    ? said('good', 'all stored')
-    : said('warn', 'some refused', some(part, forged + misfit, later));
+  return said('warn', 'some refused', some(part, forged + misfit, later));
 }
 
 const some = (part: (count: number) => string, refused: number, later: number): string =>
@@ -130,11 +162,10 @@ interface Props {
 /** The banner of an endpoint's page. */
 export function Trouble({ of, oid, secrets }: Props): JSX.Element {
   const unusable = useUnusable([oid])[oid] ?? null;
-  const hour = rowOf(useRows(listTraffic([of]), 15_000).value, of);
-  const gap = useRows(readGap(of), 15_000).value?.[0];
+  const state = useRows(readState(of), 15_000).value?.[0];
   return (
     <>
-      {troublesOf(unusable, { ...hour, ...gap }).map((it) => (
+      {troublesOf(unusable, state).map((it) => (
         <OneTrouble key={it.word} of={of} secrets={secrets} trouble={it} />
       ))}
     </>

@@ -3,23 +3,24 @@
  * sender of each, its state in words, and a day of requests.
  */
 import type { JSX } from 'preact';
-import { useState } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import type { SenderName } from '../api.ts';
 import { digitsText, sizeText } from '../visible-text.ts';
 import { countEndpoints, endpointsPage, listEndpoints, listTraffic, shows, sorts } from '../endpoint-list.ts';
 import type { EndpointFilter } from '../endpoint-list.ts';
 import type { TableRef } from '../statements.ts';
 import { Name, urlOf } from './address.tsx';
-import { Bars, barsOf, boundText } from './chart.tsx';
+import { Bars, barsOf } from './chart.tsx';
 import type { BarKind } from './chart.tsx';
 import { FirstSteps } from './first-steps.tsx';
+import { sumsOf } from './time-range.tsx';
 import { keyOf, lastSeen } from './live.ts';
-import { useLoaded, useRefreshed, useRows, useSettled } from './load.ts';
+import { rowsOf, useLoaded, useRows, useSettled } from './load.ts';
 import type { ResultRow } from './load.ts';
 import { Ago, Badge, Copy, Listing, Sql } from './components.tsx';
 import { timeOf } from '../request-rows.ts';
 import { go, route, to } from './route.ts';
-import { call } from './server.ts';
+import { call, look } from './server.ts';
 import { rowOf, stateOf, useUnusable } from './endpoint-problem.tsx';
 import type { EndpointStatus } from './endpoint-problem.tsx';
 
@@ -164,10 +165,7 @@ function Pages({ filter: { page, sort }, total, turn }: PagesProps): JSX.Element
 const refOf = (row: ResultRow): TableRef => ({ schema: row['nspname'] ?? '', table: row['relname'] ?? '' });
 
 function Table({ rows }: { readonly rows: readonly ResultRow[] }): JSX.Element {
-  const sql = listTraffic(rows.map(refOf));
-  const traffic = useRows(sql);
-  // With the list, so that a row's figures are of one moment.
-  useRefreshed(traffic, sql, rows);
+  const days = useDays(rows);
   const unusable = useUnusable(rows.map((row) => row['oid'] ?? ''));
   const checks = rows.map((row) => ({
     expression: row['expression'] ?? '',
@@ -199,13 +197,45 @@ function Table({ rows }: { readonly rows: readonly ResultRow[] }): JSX.Element {
               row={row}
               sender={senders?.[i]?.name ?? null}
               unusable={unusable[row['oid'] ?? ''] ?? null}
-              day={rowOf(traffic.value, refOf(row))}
+              day={days.get(keyOf(refOf(row).schema, refOf(row).table))?.row}
             />
           ))}
         </tbody>
       </table>
     </div>
   );
+}
+
+const quarterMs = 15 * 60_000;
+
+interface Day {
+  readonly mark: string;
+  readonly row: ResultRow | undefined;
+}
+
+/** The day of each, by `keyOf`: read again, after the list, of those that had requests since, and of all every quarter of an hour, as bars move on. */
+function useDays(rows: readonly ResultRow[]): ReadonlyMap<string, Day> {
+  const known = useRef(new Map<string, Day>());
+  const quarter = Math.floor(Date.now() / quarterMs);
+  const marked = rows.map((row) => {
+    const of = refOf(row);
+    return { of, key: keyOf(of.schema, of.table), mark: `${quarter} ${row['last_at']}` };
+  });
+  useLoaded(marked.map(({ key, mark }) => `${key} ${mark}`).join(), async (options) => {
+    const asked = marked.filter(({ key, mark }) => known.current.get(key)?.mark !== mark);
+    if (asked.length === 0) return known.current;
+    const auto = known.current.size > 0;
+    const sql = listTraffic(asked.map(({ of }) => of));
+    const read = rowsOf((await look(sql, { ...options, auto })).tables.at(-1));
+    const kept = marked.flatMap(({ key }) => {
+      const day = known.current.get(key);
+      return day === undefined ? [] : [[key, day] as const];
+    });
+    known.current = new Map(kept);
+    for (const { of, key, mark } of asked) known.current.set(key, { mark, row: rowOf(read, of) });
+    return known.current;
+  });
+  return known.current;
 }
 
 /** Of a table without a check. */
@@ -266,7 +296,7 @@ function EndpointRow({ row, sender, unusable, day }: EndpointRowProps): JSX.Elem
           bars={bars}
           count={96}
           height={16}
-          label={`In 24 hours ${sum('good')} stored, ${digitsText(day?.['unauthorized'] ?? '0')} with 401 in the last hour, ${sum('bad')} refused, ${sum('later')} told to come again, ${sum('disk')} kept on disk`}
+          label={`In 24 hours ${sum('good')} stored, ${digitsText(row['unauthorized'] ?? '0')} with 401 in the last hour, ${sum('bad')} refused, ${sum('later')} told to come again, ${sum('disk')} kept on disk`}
         />
       </td>
       <td class="right">{digitsText(day?.['day_requests'] ?? '0')}</td>
@@ -283,7 +313,7 @@ function EndpointRow({ row, sender, unusable, day }: EndpointRowProps): JSX.Elem
           </a>
         )}
       </td>
-      <td class="right">{boundText(row['p99_ms'] ?? null)}</td>
+      <td class="right">{day === undefined ? '' : sumsOf([day]).p99}</td>
       <td class="right" title="an estimate">
         {digitsText(row['rows_estimate'] ?? '')}
         <div class="faint tight">{row['bytes'] === null ? 'locked' : sizeText(Number(row['bytes']))}</div>
