@@ -4,10 +4,12 @@
  */
 import type { JSX } from 'preact';
 import type { ListCounts } from '../api.ts';
-import { barSOf, readTraffic } from '../endpoint-list.ts';
+import { barSOf } from '../endpoint-list.ts';
+import type { Span } from '../endpoint-list.ts';
 import { filterOf, ranges } from '../list-address.ts';
 import type { ListAddress } from '../list-address.ts';
 import { countByTime } from '../request-statements.ts';
+import { useBars } from './bars.ts';
 import { momentOf, TimeChart } from './chart.tsx';
 import { useRefreshed, useRowsIf } from './load.ts';
 import type { ResultRow } from './load.ts';
@@ -23,7 +25,7 @@ interface Props {
 }
 
 export function ListChart({ address, counts, set }: Props): JSX.Element | null {
-  const all = counts === null ? null : Object.values(counts.by).reduce((sum, n) => sum + n, 0);
+  const count = counts === null ? null : Object.values(counts.by).reduce((sum, n) => sum + n, 0);
   const nowMs = Date.now();
   const { fromMs: since, untilMs: end } = filterOf(address, nowMs);
   const untilMs = end === 0 ? nowMs : end;
@@ -31,16 +33,17 @@ export function ListChart({ address, counts, set }: Props): JSX.Element | null {
   const hours = (untilMs - fromMs) / 3_600_000;
   const barMs = barSOf({ hours, fromMs, untilMs }, nowMs) * 1_000;
   const isUpToNow = end === 0 && (since === 0 || Object.hasOwn(ranges, address.range));
-  const sql =
-    fromMs < untilMs
-      ? sqlOf(address, { hours, fromMs: isUpToNow ? null : fromMs, untilMs: end === 0 ? null : end }, barMs)
-      : null;
+  const span = { hours, fromMs: isUpToNow ? null : fromMs, untilMs: end === 0 ? null : end };
+  const by = fromMs < untilMs ? countedBy(address) : null;
+  const { schema, table } = address;
+  const all = useBars(table === '' ? null : { schema, table }, by === 'table' ? span : null, barMs / 1_000);
   // A long bar changes slowly, unless the list has other requests than before.
-  const loaded = useRowsIf(sql, Math.max(15_000, barMs / 15));
+  const kept = useRowsIf(by === 'request' ? sqlOf(address, span, barMs) : null, Math.max(15_000, barMs / 15));
+  const loaded = by === 'table' ? all : kept;
   // The list counts every ten seconds; what it counted first is in the bars already.
-  useRefreshed(loaded, JSON.stringify(address), all);
+  useRefreshed(loaded, JSON.stringify(address), count);
   const rows = loaded.value;
-  if (sql === null) return null;
+  if (by === null) return null;
   const iso = (ms: number): string => new Date(ms).toISOString();
   const show = (from: number, until: number): void => set({ range: '', from: iso(from), until: iso(until) });
   return (
@@ -60,16 +63,20 @@ export function ListChart({ address, counts, set }: Props): JSX.Element | null {
 }
 
 /** null: they are not counted by time. */
-function sqlOf(address: ListAddress, span: Parameters<typeof readTraffic>[1], barMs: number): string | null {
-  const { result, schema, table, code, sender, event, stored, checked, cause, q } = address;
+function countedBy(address: ListAddress): 'table' | 'request' | null {
+  const { result, code, sender, event, stored, checked, cause, q } = address;
   if (q !== '' || result === 'handshake') return null;
-  if (code + sender + event + stored + checked + cause === '')
-    return readTraffic(table === '' ? null : { schema, table }, span, barMs / 1_000);
+  if (code + sender + event + stored + checked + cause === '') return 'table';
+  return result === '' || result === 'refused' ? 'request' : null;
+}
+
+/** The refused ones that are kept. */
+function sqlOf(address: ListAddress, span: Span, barMs: number): string {
   // The text of the statement stays the same while the bar does.
   const untilMs = Math.ceil(Date.now() / barMs) * barMs;
   const from = span.fromMs ?? untilMs - span.hours * 3_600_000;
   const filter = { ...filterOf(address, untilMs), fromMs: Math.floor(from / barMs) * barMs };
-  return result === '' || result === 'refused' ? countByTime(filter, barMs / 1_000) : null;
+  return countByTime(filter, barMs / 1_000);
 }
 
 const counted: Readonly<Record<string, readonly string[]>> = {

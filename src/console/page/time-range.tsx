@@ -5,8 +5,8 @@ import { quantileMs, tookBoundsMs } from '../../observe/durations.ts';
 import { barSOf, readTraffic } from '../endpoint-list.ts';
 import type { Span } from '../endpoint-list.ts';
 import { digitsText } from '../visible-text.ts';
+import { useBars } from './bars.ts';
 import { boundText, momentOf, TimeChart } from './chart.tsx';
-import { useRows } from './load.ts';
 import type { Loaded, ResultRow } from './load.ts';
 import { Sql, Wrong } from './components.tsx';
 import { go, route } from './route.ts';
@@ -64,9 +64,7 @@ export function useTraffic(
   range: Span,
 ): Loaded<readonly ResultRow[]> & { readonly sql: string } {
   const barS = barSOf(range, Date.now());
-  const sql = readTraffic(of, range, barS);
-  // A long bar changes slowly.
-  return { ...useRows(sql, Math.max(15_000, (barS * 1_000) / 15)), sql };
+  return { ...useBars(of, range, barS), sql: readTraffic(of, range, barS) };
 }
 
 export interface Sums {
