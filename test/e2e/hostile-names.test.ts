@@ -131,7 +131,8 @@ async function trapped(t: TestContext): Promise<Headgate> {
   assert.equal((await headgate.post('dev/public/hooks', '{"n":1}', { 'x-name': 'a' })).status, 200);
   assert.equal((await headgate.post('dev/public/guarded', '{"n":1}')).status, 401);
   await until(async () => {
-    const { rows } = await client.query(`SELECT FROM headgate.rejected_requests, headgate.traffic, headgate.endpoint_states s
+    const { rows } =
+      await client.query(`SELECT FROM headgate.rejected_requests, headgate.traffic, headgate.endpoint_states s
       WHERE headgate.traffic.stored > 0 AND headgate.traffic.table_name = 'hooks' AND s.table_name = 'guarded' AND s.since_unauthorized = 1`);
     return rows.length > 0;
   });

@@ -22,6 +22,7 @@ import { timeOf } from '../request-rows.ts';
 import { go, route, to } from './route.ts';
 import { call, look } from './server.ts';
 import { rowOf, stateOf, useUnusable } from './endpoint-problem.tsx';
+import { useNeedsCounted } from './endpoint-problems.ts';
 import type { EndpointStatus } from './endpoint-problem.tsx';
 
 /** Kept for those who used to find it here. */
@@ -53,6 +54,7 @@ export function Endpoints(): JSX.Element {
   const sql = listEndpoints(filter);
   const loaded = useRows(sql, 15_000);
   const counts = useRows(countEndpoints(filter.text), 30_000).value?.[0] ?? null;
+  useNeedsCounted(filter.text === '' ? (counts?.['need'] ?? null) : null);
   const total = Number(counts?.[filter.show] ?? 0);
   return (
     <>
