@@ -163,6 +163,44 @@ test('a worker that has no room for more waits for a handler, and nothing of its
   assert(Math.max(...listeners) <= 1, listeners.join(' '));
 });
 
+test('the stream of the workers page copies each row once while the program is killed', async (t) => {
+  const headgate = await shared();
+  const root = await headgate.client(t);
+  await root.query(await commandsOf(page, 'calls'));
+  const file = join(await temporaryFolder(t), 'stream.mjs');
+  const { code } = await transform(
+    (await commandsOf(page, 'stream'))
+      .replace('headgate/client', clientModule)
+      .replace(`'pg'`, JSON.stringify(import.meta.resolve('pg')))
+      .replace('http://localhost:8000', headgate.gatewayUrl),
+    { loader: 'ts', format: 'esm' },
+  );
+  await writeFile(file, code);
+  const target = `postgresql://root@127.0.0.1:${headgate.ports.sql.port}/dev`;
+  const copied = async (): Promise<number> => {
+    const { rows } = await root.query<{ n: number }>('SELECT count(*)::int AS n FROM copied');
+    return rows[0]?.n ?? 0;
+  };
+  const insert = 'INSERT INTO calls (data) SELECT to_jsonb(g) FROM generate_series(1, 100) g';
+  for (let kill = 1; kill <= 3; kill++) {
+    await root.query(insert);
+    const child = spawn(process.execPath, [file], {
+      env: { ...process.env, TARGET: target },
+      stdio: 'ignore',
+    });
+    const ended = once(child, 'exit');
+    onEnd(t, 'stream', () => void child.kill('SIGKILL'));
+    // Somewhere in the middle, and the last time at the end.
+    const before = await copied().catch(() => 0);
+    const enough = kill === 3 ? 300 : before + 20;
+    await within(30_000, async () => assert(child.exitCode === null && (await copied()) >= enough));
+    child.kill('SIGKILL');
+    await ended;
+  }
+  const sorted = (table: string) => root.query(`SELECT id, data FROM ${table} ORDER BY id`);
+  assert.deepEqual((await sorted('copied')).rows, (await sorted('calls')).rows);
+});
+
 interface Worker {
   process: ChildProcess;
   kills: number;
