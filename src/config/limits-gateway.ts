@@ -12,8 +12,10 @@ export const gatewayLimits = {
   eventsLineBytesMax: 16 * 1024 * 1024,
   /** How much one statement of such a transaction stores, in bytes. */
   eventsChunkBytesMax: 512 * 1024,
-  /** Such transactions at one time. */
+  /** Such transactions at one time, … */
   eventsStreamsMax: 4,
+  /** … and of these, for bodies with tokens of CREATE TOKEN, which strangers may hold and need not send on: some are always left for others. */
+  eventsStreamsOfTokensMax: 2,
   /** How long the next one waits while a statement of another is at the engine, in ms. */
   eventsTurnMs: 500,
   /** Longest pause between two parts of a body while it is sent, in ms. */
@@ -43,8 +45,10 @@ export const gatewayLimits = {
   risingwaveGroupRowsMax: 8_192,
   /** The time that such an INSERT may take before its groups become smaller, in ms; a checkpoint is due every second. */
   risingwaveGroupTargetMs: 5_000,
-  /** Requests of the events gateway at one time. */
+  /** Requests of the events gateway at one time, … */
   gatewayRequestsMax: 1_000,
+  /** … and of these, those with such tokens. */
+  gatewayRequestsOfTokensMax: 800,
   /** Connections of the events gateway; further ones are closed as they arrive. */
   gatewayConnectionsMax: 10_000,
   /** Largest body of POST /v1/sql, in bytes. */

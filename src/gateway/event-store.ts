@@ -45,6 +45,8 @@ export interface EventRequest {
   readonly skips: boolean;
   /** Answer once the rows are readable. */
   readonly flush: boolean;
+  /** Whoever sends it has no more than a token of CREATE TOKEN. */
+  readonly isOfToken?: true;
 }
 
 export interface EventAnswer {

@@ -1,7 +1,7 @@
 /**
  * Stores a body in a transaction of its own: one chunk after the other, while the next one is being read; committed
  * after the last one, rolled back on any failure before. The socket is read only as fast as the engine takes rows.
- * Refuses with `overloaded` when `eventsStreamsMax` are running, as the body and the transaction refuse, and with
+ * Refuses with `overloaded` when `eventsStreamsMax` are running, or `eventsStreamsOfTokensMax` with tokens, as the body and the transaction refuse, and with
  * `deadline` if the engine needs more than `eventsDeadlineMs` after the last byte.
  */
 import type { Target } from '../types/target.ts';
@@ -16,8 +16,10 @@ import type { StreamStages } from './events-transaction.ts';
 import { Skipped } from './skipped-lines.ts';
 
 export interface LargeBodies extends StreamStages, Pick<EventStore, 'forget'> {
-  /** One for each large body in flight. */
+  /** One for each large body in flight … */
   readonly slots: Semaphore;
+  /** … and one more for each with a token of CREATE TOKEN. */
+  readonly slotsOfTokens: Semaphore;
 }
 
 export async function streamEvents(
@@ -27,8 +29,7 @@ export async function streamEvents(
   body: EventBody,
 ): Promise<EventAnswer> {
   const skipped = request.skips ? new Skipped(limits.eventsSkippedMax) : null;
-  const done = stages.slots.takeNow();
-  if (done === null) throw new Refused('overloaded', 'too many large bodies are being stored');
+  const done = takeSlot(stages, request.isOfToken === true);
   const transaction = await EventTransaction.begin(stages, target, skipped).catch((error: unknown) => {
     done();
     throw error;
@@ -46,6 +47,21 @@ export async function streamEvents(
     await transaction.end();
     done();
   }
+}
+
+/** Returns what gives it back; throws Refused. */
+function takeSlot({ slots, slotsOfTokens }: LargeBodies, isOfToken: boolean): () => void {
+  const one = slots.takeNow();
+  if (one === null) throw new Refused('overloaded', 'too many large bodies are being stored');
+  if (!isOfToken) return one;
+  const another = slotsOfTokens.takeNow();
+  if (another !== null)
+    return () => {
+      one();
+      another();
+    };
+  one();
+  throw new Refused('overloaded', 'too many large bodies with tokens are being stored');
 }
 
 /** The engine stores one chunk while the next one is read and decoded. */

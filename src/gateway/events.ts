@@ -47,11 +47,12 @@ export function ingestEvents(
 
 async function storeEvents(
   store: EventStore,
-  request: EventRequest,
+  asked: EventRequest,
   source: BodySource,
   scope: Scope | null,
   trace: EventTrace | null,
 ): Promise<EventAnswer> {
+  const request: EventRequest = scope === null ? asked : { ...asked, isOfToken: true };
   const { database, name, onConflict } = request;
   const arrivedAtMs = store.clock();
   const find = (sinceMs?: number) =>

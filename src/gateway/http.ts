@@ -87,6 +87,10 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
   /** null: no request is traced. */
   readonly #tracing: GatewayTracing | null;
   readonly #tokens: ScopedTokens;
+  /** Requests that were admitted and have not ended: what strangers do not send of a refused body keeps nobody out. */
+  #inFlight = 0;
+  /** Of these, those with a token of CREATE TOKEN, or without one that somebody else would need. */
+  #ofTokens = 0;
   readonly #eventOf: (target: string) => EventRequest;
   readonly #posted: (target: string) => Sought;
   /** null: served elsewhere. */
@@ -160,11 +164,31 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
     const kind =
       name === 'stream' ? 'stream' : name === 'events' || isEventsPreflight(exchange) ? 'events' : null;
     const asks = this.#admit(exchange, kind);
-    if (asks === null) return this.#handle(exchange, route);
-    return this.#tokens.admit(asks).then((scope) => {
+    const settle = this.#begin(asks !== null);
+    if (asks === null) {
+      exchange.onEnded(settle);
+      return this.#handle(exchange, route);
+    }
+    const handled = this.#tokens.admit(asks).then((scope) => {
       exchange.scope = scope;
       return this.#handle(exchange, route);
     });
+    return handled.finally(settle);
+  }
+
+  /** Counts a request; the returned function ends that. A stranger who holds a token need not send the rest of a body. Throws Refused. */
+  #begin(isOfToken: boolean): () => void {
+    const { gatewayRequestsMax, gatewayRequestsOfTokensMax } = this.#options.limits;
+    if (this.#inFlight >= gatewayRequestsMax) throw new Refused('overloaded');
+    if (isOfToken && this.#ofTokens >= gatewayRequestsOfTokensMax)
+      throw new Refused('overloaded', 'too many requests with tokens are in flight');
+    const ofTokens = isOfToken ? 1 : 0;
+    this.#inFlight += 1;
+    this.#ofTokens += ofTokens;
+    return () => {
+      this.#inFlight -= 1;
+      this.#ofTokens -= ofTokens;
+    };
   }
 
   #handle(exchange: GatewayExchange, route: GatewayRoute | Refusal): Promise<void> | void {
@@ -196,8 +220,6 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
     // A preflight carries no credentials.
     const token = isHealth || isPreflight || isAsked ? null : this.#guard.token(authorization);
     if (token !== null) throw new Refused(token);
-    const { limits } = this.#options;
-    if (exchange.context.owed > limits.gatewayRequestsMax) throw new Refused('overloaded');
     if (!isAsked) return null;
     const reads = kind === 'stream';
     // A preflight may be for either method.

@@ -124,6 +124,7 @@ export class PostgresEvents implements EventStore {
     this.#large = {
       pools,
       slots: new Semaphore(limits.eventsStreamsMax),
+      slotsOfTokens: new Semaphore(limits.eventsStreamsOfTokensMax),
       turns: new Semaphore(Math.max(1, Math.floor(resources().cores / 2))),
       clock,
       forget: (database, name) => this.forget(database, name),

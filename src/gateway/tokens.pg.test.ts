@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
+import type { Socket } from 'node:net';
 import { test } from 'node:test';
+import { onEnd } from '../../test/support/cleanup.ts';
 import { openTestGateway } from '../../test/support/gateway.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { until } from '../../test/support/until.ts';
@@ -66,6 +68,75 @@ test('a token, and a right, that ends while a body arrives stores nothing of it'
   }
   const [count] = await gateway.rows('SELECT count(*)::int AS n FROM slowly');
   assert.equal(count?.['n'], stored);
+});
+
+test('bodies with tokens that do not come leave room for everybody else', async (t) => {
+  const database = await testDatabase(t);
+  const asked: string[] = [];
+  const gateway = await openTestGateway(t, database, {
+    hosts: ['h'],
+    instead: (deps) => ({
+      ...deps,
+      tokens: async () => {
+        asked.push('once');
+        const grant = { id: '1', origins: [], rate: null, relations: new Set([oid]) };
+        return { grant, originKnown: false };
+      },
+    }),
+  });
+  await gateway.rows('CREATE TABLE clicks (v text)');
+  const [row] = await gateway.rows(`SELECT 'clicks'::regclass::oid::int AS oid`);
+  const oid = row?.['oid'] as number;
+  const { port } = gateway.door.address;
+  const line = `{"v":"${'x'.repeat(1_000)}"}\n`;
+  const large = line.repeat(2_000);
+  const headers = { authorization: `Bearer ${token}` };
+  const open = (begin: string, bytes: number): Socket => {
+    const socket = connect(port, '127.0.0.1');
+    socket.on('error', () => undefined);
+    onEnd(t, 'a sender', () => void socket.destroy());
+    socket.write(
+      `POST /v1/events?name=clicks HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer ${token}\r\nContent-Length: ${bytes}\r\n\r\n${begin}`,
+    );
+    return socket;
+  };
+  // More than the half, and all of them wait for the rest.
+  const slow = Array.from({ length: limits.eventsStreamsMax }, () => open(large, 2 * large.length));
+  await until(() => asked.length === slow.length);
+  await until(async () => (await gateway.events('name=clicks', large, headers)).json.code === 'overloaded');
+  const { status, text } = await gateway.events('name=clicks', large);
+  assert.deepEqual([status, text], [200, '{"rows":2000}']);
+  const after = asked.length;
+  for (let i = 0; i < limits.gatewayRequestsMax + 100; i++) open('{', 100);
+  await until(() => asked.length >= after + limits.gatewayRequestsOfTokensMax - slow.length);
+  await until(async () => {
+    const { status, json } = await gateway.events('name=clicks', '{"v":"y"}', headers);
+    return status === 503 && json.error === 'too many requests with tokens are in flight';
+  });
+  // Those that were refused do not send the rest of their bodies either.
+  for (let i = 0; i < 20; i++) {
+    assert.equal((await gateway.events('name=clicks', '{"v":"y"}')).status, 200);
+    assert.equal((await gateway.sql('SELECT 1')).status, 200);
+  }
+});
+
+test('requests without the token that leave their bodies unsent keep nobody out', async (t) => {
+  const gateway = await openTestGateway(t, await testDatabase(t), { hosts: ['h'], token: 'all' });
+  const { port } = gateway.door.address;
+  const headers = { authorization: 'Bearer all' };
+  const opened = Array.from({ length: limits.gatewayRequestsMax + 100 }, (_, i) => {
+    const socket = connect(port, '127.0.0.1');
+    socket.on('error', () => undefined);
+    onEnd(t, 'a stranger', () => void socket.destroy());
+    const given = ['Bearer wrong', `Bearer ${token}`][i % 2];
+    socket.write(
+      `POST /v1/events?name=t HTTP/1.1\r\nHost: h\r\nAuthorization: ${given}\r\nContent-Length: 100\r\n\r\n{`,
+    );
+    return once(socket, 'connect');
+  });
+  await Promise.all(opened);
+  for (let i = 0; i < 20; i++)
+    assert.equal((await gateway.sql('SELECT 1', '/v1/sql', { headers })).status, 200);
 });
 
 test('a token is neither accepted nor refused while the database is away, and a missing token table is reported', async (t) => {
