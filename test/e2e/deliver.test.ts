@@ -251,6 +251,21 @@ test('410 ends it, the last attempt makes a row dead, and a host that is not lis
     shown.said(),
     /^delivering orders to http:\S+\/; Ctrl-C ends\nrow \d+, attempt 1: failed: it answered 500; again in [345] s\nrow \d+, attempt 2: delivered\n/,
   );
+
+  // After an outage: one row waits for its fifth attempt, another one is on its way.
+  await root.query(`INSERT INTO orders (data, attempts, run_after) VALUES
+    ('{"n":4}', 4, now() + interval '2 hours'), ('{"n":5}', 1, now() + interval '1 minute')`);
+  await root.query(await commandsOf('docs/deliver.md', 'at-once'));
+  await until(() => shown.said().includes('attempt 5: delivered') || shown.child.exitCode !== null);
+  await within(5_000, async () => {
+    const after = await root.query(
+      'SELECT attempts, done_at IS NOT NULL AS done FROM orders ORDER BY id DESC LIMIT 2',
+    );
+    assert.deepEqual(after.rows, [
+      { attempts: 1, done: false },
+      { attempts: 5, done: true },
+    ]);
+  });
 });
 
 test(
