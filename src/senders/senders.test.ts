@@ -267,6 +267,14 @@ test('a sender is known by its check, with one secret or while one takes the pla
     assert.equal(found === null ? null : expressionOf(found, 's'), one, sender.id);
     assert.equal(senderOf(`(${one})\nOR (${other})`, ['s', 'New key']), found, sender.id);
   }
+  // Some sign alike: a secret may be named after the one that is meant. Otherwise no brand is claimed where any sender may be.
+  const of = (id: string, secret: string): string | undefined =>
+    senderOf(expandSender(id, secret) ?? assert.fail(id), [secret])?.id;
+  assert.equal(of('clio', 'clio_events_secret'), 'clio');
+  assert.equal(of('wrike', 'wrike'), 'wrike');
+  assert.equal(of('auth0', 'auth0_secret'), 'auth0');
+  assert.equal(of('auth0', 'token_secret'), 'bearer');
+  assert.equal(of('postmark', 'secret'), 'basic_auth');
   assert.equal(senderOf('true', ['s']), null);
   assert.equal(senderOf('', []), null);
 });

@@ -7,6 +7,7 @@ import { answering } from './answers.ts';
 import { hintFor } from './brands.ts';
 import { formerChecks, formerExpressions, formerUntil } from './former-checks.ts';
 import { bareIdentifier } from './identifier.ts';
+import { anySender } from './known/any-sender.ts';
 import { knownSenders } from './known.ts';
 import { questions } from './questions.ts';
 import { type DedupePlace, dedupeText } from './dedupe.ts';
@@ -41,23 +42,30 @@ export function expandSender(senderName: string, secretName: string): string | n
   return sender === undefined ? null : expressionOf(sender, secretName);
 }
 
-/** The sender whose check this is or once was, with secrets of these names: the first of those that sign alike; null: none. */
+/** Of those that sign alike the ones that stand for any of them. */
+const anyOf: ReadonlySet<string> = new Set(anySender.map(({ id }) => id));
+
+/**
+ * The sender whose check this is or once was, with secrets of these names; null: none. Of those that sign alike, the one that a secret is
+ * named after (`clio_events_secret`), or the one that stands for any of them, or the first.
+ */
 export function senderOf(expression: string, secrets: readonly string[]): Sender | null {
-  const [first = null] = sendersOf(expression, secrets, 1);
-  return first;
+  if (secrets.length === 0) return null;
+  const present = presentSendersOf(expression, secrets);
+  const alike = present.length > 0 ? present : formerSendersOf(expression, secrets);
+  const isNamed = ({ id }: Sender): boolean =>
+    secrets.some((name) => name === id || name.startsWith(`${id}_`));
+  return alike.find(isNamed) ?? alike.find(({ id }) => anyOf.has(id)) ?? alike[0] ?? null;
 }
 
-/** All senders that sign alike and whose check this is; after them those whose check it once was. `most`: as soon as so many are found. */
-export function sendersOf(expression: string, secrets: readonly string[], most = Infinity): Sender[] {
+/** All senders that sign alike and whose check this is; after them those whose check it once was. */
+export function sendersOf(expression: string, secrets: readonly string[]): Sender[] {
   if (secrets.length === 0) return [];
-  const isCheck = (of: Sender['expression']) => checkOf(of, secrets) === expression;
-  const found: Sender[] = [];
-  for (const sender of senders.values()) {
-    if (isCheck(sender.expression)) found.push(sender);
-    if (found.length >= most) return found;
-  }
-  return [...found, ...formerSendersOf(expression, secrets)].slice(0, most);
+  return [...presentSendersOf(expression, secrets), ...formerSendersOf(expression, secrets)];
 }
+
+const presentSendersOf = (expression: string, secrets: readonly string[]): Sender[] =>
+  [...senders.values()].filter((sender) => checkOf(sender.expression, secrets) === expression);
 
 /** The check of several secrets accepts each of them. */
 function checkOf(of: Sender['expression'], secrets: readonly string[]): string {
