@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { ask, chooseInMenu, consoleLink, openBrowser, openConsole, openPage } from '../support/console.ts';
-import { holds, serious } from '../support/console-walk.ts';
+import { holds, overlapping, serious } from '../support/console-walk.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { requireBrowser } from '../support/tools.ts';
 import { within } from '../support/within.ts';
@@ -33,7 +33,7 @@ suite('the pages of the console', () => {
       assert.equal((await headgate.post('dev/public/charted', '{"a":1}')).status, 200);
 
     await t.test('the console draws a chart of requests', async () => {
-      await page.goto(`${base}#/dev/endpoint/public/charted`);
+      await page.goto(`${base}#/dev/endpoint/public/charted?range=1h`);
       // Counted by the database every 15 s, and read by the page every 15 s.
       await page.getByRole('img', { name: /Requests, last hour: 3 stored/ }).waitFor({ timeout: 60_000 });
       // Bars move with the time, and the three may be of two minutes.
@@ -115,6 +115,29 @@ suite('the pages of the console', () => {
       await page.getByRole('button', { name: 'Forget no JSON' }).click();
       await page.goto(`${base}#/dev/requests`);
       await page.getByRole('button', { name: 'Views', exact: true }).waitFor({ state: 'detached' });
+    });
+
+    await t.test('the requests of an endpoint are narrowed on its page, by its address', async () => {
+      await page.goto(`${base}#/dev/endpoint/public/charted`);
+      const rows = page.locator('.latest .line');
+      await page.getByRole('img', { name: /Requests, last 24 hours: / }).waitFor();
+      await rows.filter({ hasText: '1 row' }).first().waitFor();
+      await page.getByRole('group', { name: 'What became of them' }).getByText('Refused').click();
+      await within(10_000, async () =>
+        assert.match((await rows.allTextContents()).join(), /^[^,]*422[^,]*$/),
+      );
+      await holds(page, `location.hash === '#/dev/endpoint/public/charted?result=refused'`);
+      await page.reload();
+      await within(10_000, async () => assert.equal(await rows.count(), 1));
+      await page.getByRole('searchbox', { name: 'Search its requests' }).fill('nothing has this');
+      await page.getByText('No request matches.').waitFor();
+      await holds(page, `/result=refused&q=nothing/.test(location.hash)`);
+      // The list of all requests has the same filters.
+      await page.getByRole('link', { name: 'All requests' }).click();
+      await holds(
+        page,
+        `/^#.dev.requests\\?result=refused&schema=public&table=charted&q=nothing/.test(location.hash)`,
+      );
     });
 
     await t.test('SQL: a tree, saved statements, history, and what is never remembered', async () => {
@@ -270,6 +293,16 @@ suite('the pages of the console', () => {
         );
         assert.deepEqual(cut, [], place);
       }
+      // Names, senders and times of the endpoints do not lie over each other.
+      await client.query(`CREATE SECRET phoned WITH (backend = 'meta') AS 'k';
+        CREATE TABLE catalogue_import_from_the_old_warehouse_nightly_snapshot_v2 (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET phoned USING bearer`);
+      await page.goto(`${base}#/dev/endpoints?q=catalogue`);
+      await page.getByText('catalogue_impor…tly_snapshot_v2').waitFor();
+      await page.getByText('Bearer token').waitFor();
+      assert.deepEqual(
+        await overlapping(page, '.wide-rows b, .wide-rows .sender, .wide-rows td:nth-child(4)'),
+        [],
+      );
       // The filters of the list are in a sheet, which the keyboard opens and closes, too.
       await page.goto(`${base}#/dev/requests?code=body_not_json`);
       await page.locator('.lines .line', { hasText: 'charted' }).waitFor();

@@ -5,7 +5,7 @@ import { suite, test } from 'node:test';
 import type { Client } from 'pg';
 import type { Page } from 'playwright-core';
 import { chooseTheme, cli, openConsole } from '../support/console.ts';
-import { serious } from '../support/console-walk.ts';
+import { overlapping, serious } from '../support/console-walk.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { run } from '../support/run.ts';
@@ -229,6 +229,7 @@ suite('the list of all requests', () => {
           if (place.includes('open=')) assert.match(page.url(), new RegExp(`open=r${late[0]?.id}$`));
           const wide = await page.evaluate<number>('document.documentElement.scrollWidth - innerWidth');
           assert(wide <= 0, `${place} is ${wide} px wider than ${width} px`);
+          assert.deepEqual(await overlapping(page, '.timeline b, .timeline i'), [], `${place} ${width}`);
         }
       }
     assert.deepEqual(complaints, []);

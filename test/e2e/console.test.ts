@@ -314,9 +314,9 @@ async function showsCounts({ headgate, page, open }: Tried, t: TestContext): Pro
       'All 5 requests of the last hour were refused, probably because of another secret, or they were changed on the way.',
     )
     .waitFor();
-  await page.getByRole('img', { name: 'Requests, last hour: 0 stored, 5 with 401' }).waitFor();
-  await page.getByLabel('Time range').selectOption('24h');
   await page.getByRole('img', { name: 'Requests, last 24 hours: 0 stored, 5 with 401' }).waitFor();
+  await page.getByLabel('Time range').selectOption('1h');
+  await page.getByRole('img', { name: 'Requests, last hour: 0 stored, 5 with 401' }).waitFor();
 }
 
 async function hasNoBarrier({ page, open, complaints }: Tried): Promise<void> {

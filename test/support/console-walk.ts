@@ -37,6 +37,15 @@ export async function serious(page: Page, rules: readonly string[] | null = null
     .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 160)).join(' | ')}`);
 }
 
+/** Texts that lie over each other, of elements that this selector finds. */
+export const overlapping = (page: Page, selector: string): Promise<string[]> =>
+  page.evaluate<string[]>(`(() => {
+    const all = [...document.querySelectorAll(${JSON.stringify(selector)})].map((it) => [it.textContent, it.getBoundingClientRect()]);
+    return all.flatMap(([text, a], i) => all.slice(i + 1)
+      .filter(([, b]) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)
+      .map(([other]) => text + ' | ' + other));
+  })()`);
+
 /** Waits until this is true in the page; its policy allows only the debugger to evaluate text. */
 export async function holds(page: Page, expression: string): Promise<void> {
   await within(15_000, async () => assert.equal(await page.evaluate(expression), true, expression));

@@ -414,7 +414,9 @@ function timesOf(
   const minutes = every ?? 1_440;
   const days = Math.ceil((hours * 90) / (24 * width));
   const times: { bar: number; text: string }[] = [];
-  for (let bar = 0; bar < count - count * (50 / width); bar++) {
+  // Beside the last one, `now`.
+  const fits = (bar: number, px: number): boolean => bar < count - (count * px) / width;
+  for (let bar = 0; fits(bar, 50); bar++) {
     const atMs = first + bar * barMs;
     const [hour = 0, minute = 0] = minuteText(atMs).split(':').map(Number);
     // Long bars need not begin at a round time of this zone.
@@ -422,7 +424,7 @@ function timesOf(
     if (beyond * 60_000 >= barMs) continue;
     const isDay = (hour * 60 + minute) * 60_000 < barMs;
     if (isDay && Math.floor(atMs / 86_400_000) % days !== 0) continue;
-    times.push({ bar, text: isDay ? dayText(atMs) : minuteText(atMs) });
+    times.push({ bar, text: isDay && fits(bar, 75) ? dayText(atMs) : minuteText(atMs) });
   }
   return times;
 }

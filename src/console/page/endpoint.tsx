@@ -1,9 +1,11 @@
 /** One endpoint: requests as they arrive, its last rows, why requests were refused, a check of a request, its definition. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
+import { noAddress } from '../list-address.ts';
 import { qualified, shellWord } from '../quote.ts';
 import { dropTable, inspect, listMax, listReasons, showCreate } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
+import { digitsText } from '../visible-text.ts';
 import { CopyField, Name, Reachable, urlOf } from './address.tsx';
 import { Monogram } from './endpoints.tsx';
 import { Facts, SendTest, useFacts } from './endpoint-facts.tsx';
@@ -39,7 +41,7 @@ export function Endpoint({ schema, table, tab }: Props): JSX.Element {
   const ref = { schema, table };
   const active = tabs.find(([id]) => id === tab)?.[0] ?? 'requests';
   const curl = `curl -H 'Content-Type: application/json' -d '{"hello":"world"}' ${shellWord(url)}`;
-  const range = rangeOf(route.value.query, '1h');
+  const range = rangeOf(route.value.query, '24h');
   const traffic = useTraffic(ref, range);
   const found = useFacts(ref);
   if (found === 'none') return <None of={ref} />;
@@ -67,29 +69,48 @@ export function Endpoint({ schema, table, tab }: Props): JSX.Element {
         <Traffic of={ref} range={range} loaded={traffic} />
         {facts === null ? null : <Facts facts={facts} of={ref} requests={sumsOf(traffic.value ?? []).all} />}
       </div>
-      <div class="tabs below" role="tablist">
-        {tabs.map(([id, label]) => (
-          <a key={id} role="tab" aria-selected={active === id} href={to(['endpoint', schema, table, id])}>
-            {label}
-          </a>
-        ))}
-      </div>
-      {active === 'requests' ? (
-        <LatestRequests
-          only={ref}
-          max={50}
-          empty={
-            <>
-              Waiting for a request. <Code text={curl} />
-            </>
-          }
-        />
-      ) : null}
-      {active === 'rows' ? <Rows of={ref} /> : null}
-      {active === 'refused' ? <Reasons of={ref} /> : null}
-      {active === 'verify' ? <Verify table={ref} /> : null}
-      {active === 'definition' ? <Definition of={ref} owned={facts?.owned ?? false} /> : null}
+      <section class="card tabbed">
+        <div class="tabs" role="tablist">
+          {tabs.map(([id, label]) => (
+            <a key={id} role="tab" aria-selected={active === id} href={to(['endpoint', schema, table, id])}>
+              {label}
+              {id !== 'rows' || facts === null ? null : (
+                <span class="n" title="an estimate">
+                  {digitsText(facts.row['rows_estimate'] ?? '')}
+                </span>
+              )}
+            </a>
+          ))}
+        </div>
+        {active === 'requests' ? <Requests of={ref} curl={curl} /> : null}
+        {active === 'rows' ? <Rows of={ref} /> : null}
+        {active === 'refused' ? <Reasons of={ref} /> : null}
+        {active === 'verify' ? <Verify table={ref} /> : null}
+        {active === 'definition' ? <Definition of={ref} owned={facts?.owned ?? false} /> : null}
+      </section>
     </>
+  );
+}
+
+/** Its newest ones, of which the address may say which. */
+function Requests({ of, curl }: { readonly of: TableRef; readonly curl: string }): JSX.Element {
+  const { parts, query } = route.value;
+  const [result, q] = [query.get('result') ?? '', query.get('q') ?? ''];
+  return (
+    <LatestRequests
+      address={{ ...noAddress, ...of, result, q }}
+      set={(change) => go(parts, { ...Object.fromEntries(query), ...change })}
+      max={50}
+      empty={
+        result + q === '' ? (
+          <>
+            Waiting for a request. <Code text={curl} />
+          </>
+        ) : (
+          <b>No request matches.</b>
+        )
+      }
+    />
   );
 }
 

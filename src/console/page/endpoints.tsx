@@ -11,6 +11,7 @@ import type { EndpointFilter } from '../endpoint-list.ts';
 import type { TableRef } from '../statements.ts';
 import { Name, urlOf } from './address.tsx';
 import { Bars, barsOf } from './chart.tsx';
+import { Text } from './text.tsx';
 import type { BarKind } from './chart.tsx';
 import { FirstSteps } from './first-steps.tsx';
 import { sumsOf } from './time-range.tsx';
@@ -274,8 +275,10 @@ function EndpointRow({ row, sender, unusable, day }: EndpointRowProps): JSX.Elem
           </b>
         </a>
         <div>
-          <span class="mono faint" title={url}>
-            <Name of={url.replace(/^\w+:\/\/[^/]+\/webhook/, '')} max={36} />
+          <span class="mono faint path" title={url}>
+            <bdi dir="ltr">
+              <Text of={url.replace(/^\w+:\/\/[^/]+\/webhook/, '')} max={400} />
+            </bdi>
           </span>
           <Copy text={url} label="Copy URL" />
         </div>
@@ -324,14 +327,39 @@ function EndpointRow({ row, sender, unusable, day }: EndpointRowProps): JSX.Elem
   );
 }
 
+/** Of their brands; all others are plain. */
+const tints: Readonly<Record<string, string>> = {
+  Adyen: 'green',
+  Discord: 'violet',
+  HubSpot: 'red',
+  Intercom: 'blue',
+  Jira: 'blue',
+  Linear: 'violet',
+  Mailchimp: 'amber',
+  Meta: 'blue',
+  PayPal: 'blue',
+  Shopify: 'green',
+  Slack: 'violet',
+  Stripe: 'violet',
+  Trello: 'blue',
+  Twilio: 'red',
+  WooCommerce: 'violet',
+  Zendesk: 'green',
+  Zoom: 'blue',
+};
+
+const tintOf = (name: string): string => (Object.hasOwn(tints, name) ? `tint-${tints[name]}` : '');
+
 /** A sender with its first letter. */
 export function Monogram({ of }: { readonly of: string }): JSX.Element {
+  const words = of.replace(/^Any sender with an? /, '').replace(/^Any sender with /, '');
+  const name = `${Array.from(words)[0]?.toUpperCase() ?? ''}${Array.from(words).slice(1).join('')}`;
   return (
     <span class="sender">
-      <span class="monogram" aria-hidden="true">
-        {Array.from(of)[0]?.toUpperCase()}
+      <span class={`monogram ${tintOf(of)}`} aria-hidden="true">
+        {Array.from(name)[0]}
       </span>{' '}
-      <span>{of}</span>
+      <span>{name}</span>
     </span>
   );
 }

@@ -5,6 +5,7 @@
 import type { JSX } from 'preact';
 import { countTables, showGaps } from '../endpoint-list.ts';
 import type { Cause } from '../../types/cause.ts';
+import { noAddress } from '../list-address.ts';
 import { briefOf } from '../outcome-summary.ts';
 import { digitsText } from '../visible-text.ts';
 import { listReasons } from '../statements.ts';
@@ -30,10 +31,14 @@ export function Overview(): JSX.Element {
     <>
       <header class="head">
         <h1>Overview</h1>
-        {tables === '0' ? null : <RangeMenu range={range} />}
-        <a class="button primary" href={to(['new'])} aria-label="New endpoint">
-          + <span class="wide-words">New endpoint</span>
-        </a>
+        {tables === '0' ? null : (
+          <>
+            <RangeMenu range={range} />
+            <a class="button primary" href={to(['new'])} aria-label="New endpoint">
+              + <span class="wide-words">New endpoint</span>
+            </a>
+          </>
+        )}
       </header>
       {tables === '0' ? (
         <FirstSteps />
@@ -46,9 +51,9 @@ export function Overview(): JSX.Element {
       )}
       <div class="two">
         <section class="card wide">
-          <h2>Latest requests</h2>
           <LatestRequests
-            only={null}
+            address={noAddress}
+            title={<h2>Latest requests</h2>}
             max={10}
             empty={<>No requests yet. They appear here within a second.</>}
           />

@@ -1,6 +1,6 @@
 /** Above a list of requests: a text, what became of them with counts, chips for endpoint, code, sender, event and time. All of it is the address. */
 import type { ComponentChildren, JSX } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import type { ListCounts, SenderInfo } from '../api.ts';
 import { digitsText } from '../visible-text.ts';
 import { findTables } from '../request-statements.ts';
@@ -10,6 +10,7 @@ import { useRowsIf } from './load.ts';
 import { Text } from './text.tsx';
 import { Icon } from './icons.tsx';
 import { Menu } from './menu.tsx';
+import { useTyped } from './text-filter.ts';
 import { isPhone } from './window.ts';
 import { isoOf, timeText } from './time-zone.ts';
 
@@ -120,7 +121,8 @@ function Chips({ address, senders, set }: Props): JSX.Element {
   );
 }
 
-function numberOf(counts: ListCounts | null, result: string): number | null {
+/** How many there are; null: not known yet. */
+export function numberOf(counts: ListCounts | null, result: string): number | null {
   if (counts === null) return null;
   const { by } = counts;
   if (result !== '') return Object.entries(by).find(([name]) => name === result)?.[1] ?? 0;
@@ -153,25 +155,6 @@ function Results({ address, counts, set }: Omit<Props, 'senders'>): JSX.Element 
       })}
     </div>
   );
-}
-
-/** Applied while typing. */
-const pauseMs = 250;
-
-function useTyped(value: string, set: (value: string) => void): [string, (value: string) => void] {
-  const [typed, setTyped] = useState(value);
-  const known = useRef(value);
-  useEffect(() => {
-    // Somebody may have typed before the first effects run.
-    if (known.current !== value) setTyped(value);
-    known.current = value;
-  }, [value]);
-  useEffect(() => {
-    if (typed === value) return undefined;
-    const timer = setTimeout(() => set(typed), pauseMs);
-    return () => clearTimeout(timer);
-  }, [typed]);
-  return [typed, setTyped];
 }
 
 function Search({

@@ -1,8 +1,8 @@
 /** A list of requests that is renewed as they arrive, and whether it is; and its newest lines on other pages. */
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { noAddress } from '../list-address.ts';
-import type { TableRef } from '../statements.ts';
+import { resultWords } from '../list-address.ts';
+import type { ListAddress } from '../list-address.ts';
 import { freshOf, isOutdated, listOf } from './list-state.ts';
 import type { RequestList } from './list-state.ts';
 import { connected } from './live.ts';
@@ -12,6 +12,7 @@ import { Line, Names } from './request-rows.tsx';
 import { go, to } from './route.ts';
 import { useSenders } from './senders.ts';
 import { notReady } from './server.ts';
+import { useTyped } from './text-filter.ts';
 
 /** How often the newest page is read again while something arrives, and otherwise. */
 const renewMs = 1_000;
@@ -67,24 +68,29 @@ export function Live({ list, paused }: LiveProps): JSX.Element {
 }
 
 interface LatestProps {
-  /** null: all that the role may see. */
-  readonly only: TableRef | null;
+  /** Of which requests; of one endpoint, they can be narrowed. */
+  readonly address: ListAddress;
+  /** Of the page: takes what was chosen. Absent: nothing can be chosen. */
+  readonly set?: (change: Partial<ListAddress>) => void;
+  readonly title?: JSX.Element;
   /** Shown while there are none. */
   readonly empty: JSX.Element;
   readonly max: number;
 }
 
 /** The newest requests as they arrive; each leads to the list of all, with itself open. */
-export function LatestRequests({ only, empty, max }: LatestProps): JSX.Element {
+export function LatestRequests({ address, set, title, empty, max }: LatestProps): JSX.Element {
   const [isPaused, setPaused] = useState(false);
-  const address = { ...noAddress, schema: only?.schema ?? '', table: only?.table ?? '' };
+  const isOne = address.table !== '';
   const list = listOf(address);
   const { nameOf } = useSenders();
   useRenewal(list, isPaused);
   const { rows, failure, loaded } = list.state.value;
   return (
-    <section class={`latest ${only === null ? '' : 'of-one'}`}>
+    <section class={`latest ${isOne ? 'of-one' : ''}`}>
       <div class="row-of bar">
+        {title}
+        {set === undefined ? null : <Narrow address={address} set={set} />}
         <Live list={list} paused={isPaused ? 'paused' : null} />
         <button type="button" class="small" onClick={() => setPaused(!isPaused)}>
           {isPaused ? 'Resume' : 'Pause'}
@@ -108,7 +114,7 @@ export function LatestRequests({ only, empty, max }: LatestProps): JSX.Element {
               <Line
                 key={row.id}
                 row={row}
-                fine={only !== null}
+                fine={isOne}
                 href={to(['requests'], { ...address, open: row.id })}
                 show={(id) => go(['requests'], { ...address, open: id })}
                 senderName={nameOf}
@@ -118,5 +124,41 @@ export function LatestRequests({ only, empty, max }: LatestProps): JSX.Element {
         </table>
       )}
     </section>
+  );
+}
+
+/** A text, and what became of them. */
+function Narrow({
+  address: { q, result },
+  set,
+}: {
+  readonly address: ListAddress;
+  readonly set: (change: Partial<ListAddress>) => void;
+}): JSX.Element {
+  const [typed, setTyped] = useTyped(q, (text) => set({ q: text }));
+  return (
+    <>
+      <input
+        type="search"
+        data-search
+        aria-label="Search its requests"
+        placeholder="Text in body or headers"
+        value={typed}
+        onInput={(event) => setTyped(event.currentTarget.value)}
+      />
+      <div class="segments" role="group" aria-label="What became of them">
+        {['', 'stored', 'refused'].map((it) => (
+          <button
+            key={it}
+            type="button"
+            class="small"
+            aria-pressed={it === result}
+            onClick={() => set({ result: it })}
+          >
+            {resultWords[it]}
+          </button>
+        ))}
+      </div>
+    </>
   );
 }

@@ -44,7 +44,7 @@ export function Secrets(): JSX.Element {
       >
         {(rows) => (
           <div class="scroll" tabIndex={0} role="region" aria-label="Secrets">
-            <table class="rows">
+            <table class="rows secrets">
               <thead>
                 <tr>
                   <th>name</th>

@@ -127,6 +127,7 @@ export function Traffic({ of, range, loaded }: TrafficProps): JSX.Element {
       <h2>
         Requests <span class="faint">a bar is {barText(barMs)}</span>
       </h2>
+      <Sql text={loaded.sql} />
       {loaded.failure === null ? null : <Wrong failure={loaded.failure} />}
       <TimeChart
         moments={loaded.value?.map(momentOf) ?? null}
@@ -144,7 +145,6 @@ export function Traffic({ of, range, loaded }: TrafficProps): JSX.Element {
           })
         }
       />
-      <Sql text={loaded.sql} />
     </section>
   );
 }
