@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { completionOf } from './completion.ts';
 import type { Names } from './completion.ts';
-import { csvOf } from './csv.ts';
+import { csvOf, jsonOf, tabbedOf } from './csv.ts';
 import { diffLines } from './diff.ts';
 import { barSOf } from './endpoint-list.ts';
 import { makeColumn, nameOf, pathsOf } from './paths.ts';
@@ -29,6 +29,31 @@ suite('CSV', () => {
     for (const formula of formulas) assert.match(csv(formula), /^"?'/, formula);
     assert.match(csvOf({ columns: [{ name: '=evil()', type: 25 }], rows: [] }), /^'=evil\(\)/);
   });
+});
+
+test('rows are saved as JSON with every digit, and copied as a row a line', () => {
+  const table = {
+    columns: [
+      { name: 'n', type: 1700 },
+      { name: 'say "x"', type: 25 },
+      { name: 'data', type: 3802 },
+      { name: 'ok', type: 16 },
+    ],
+    rows: [
+      ['12345678901234567890.10', 'a\tb\nc', '{"a": 1.0}', 't'],
+      ['NaN', null, '[]', 'f'],
+    ],
+  };
+  const text = jsonOf(table);
+  assert.match(text, /"n": 12345678901234567890\.10,.*"data": \{"a": 1\.0\}/);
+  assert.deepEqual(JSON.parse(text), [
+    { n: Number('12345678901234567890.10'), 'say "x"': 'a\tb\nc', data: { a: 1 }, ok: true },
+    { n: 'NaN', 'say "x"': null, data: [], ok: false },
+  ]);
+  assert.equal(
+    tabbedOf(table),
+    'n\tsay "x"\tdata\tok\n12345678901234567890.10\ta b c\t{"a": 1.0}\tt\nNaN\t\t[]\tf\n',
+  );
 });
 
 suite('two texts', () => {

@@ -52,6 +52,9 @@ suite('the console while something is away', () => {
         .getByText(/The database does not answer since \d\d:\d\d:\d\d\..*You see the last known state/)
         .waitFor();
       for (let i = 0; i < 3; i++) assert.equal((await send()).status, 503);
+      // What a card lacks meanwhile is no mistake of anybody's: amber, without a code.
+      await page.getByText('Not available now: this needs the database.').first().waitFor();
+      assert.equal(await page.locator('main .wrong').count(), 0);
       refused += 3;
       // What senders get meanwhile is seen meanwhile.
       await within(15_000, async () => assert((await lines(503).count()) >= refused));

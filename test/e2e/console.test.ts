@@ -265,6 +265,22 @@ async function completesAndSaves({ page, open }: Tried): Promise<void> {
     page.getByRole('button', { name: 'CSV' }).click(),
   ]);
   assert.equal(readFileSync(await download.path(), 'utf8'), `a,b,c,'@x\r\n${digits.join(',')},'=evil()\r\n`);
+  // The same as JSON, and what the result says of itself.
+  const [json] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('button', { name: 'JSON', exact: true }).click(),
+  ]);
+  assert.equal(
+    readFileSync(await json.path(), 'utf8'),
+    `[{"a": ${digits[0]}, "b": ${digits[1]}, "c": ${digits[2]}, "@x": "=evil()"}]\n`,
+  );
+  assert.match(await page.locator('.result-head').innerText(), /^✓ 1 row in \d+ ms/);
+  await page.getByRole('columnheader', { name: 'c json' }).waitFor();
+  // Its plan, of which nothing runs; what ran stands beside.
+  await sql.fill('SELECT pg_sleep(600) FROM columned');
+  await page.getByRole('button', { name: 'Explain', exact: true }).click();
+  await page.getByRole('cell', { name: /^Seq Scan on columned/ }).waitFor();
+  await page.locator('.recall', { hasText: 'EXPLAIN SELECT pg_sleep(600) FROM columned' }).waitFor();
 }
 
 async function retriesAll({ headgate, page, open }: Tried, t: TestContext): Promise<void> {

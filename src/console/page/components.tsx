@@ -4,7 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { agoText } from '../visible-text.ts';
 import type { Loaded } from './load.ts';
 import type { Failure } from './server.ts';
-import { run } from './server.ts';
+import { away, run } from './server.ts';
 import type { SqlResponse } from '../api.ts';
 import { kindOf } from '../outcomes.ts';
 import { withoutSecrets } from '../statements.ts';
@@ -21,7 +21,8 @@ export function Copy({
   hotkey,
   kind = 'small quiet',
 }: {
-  readonly text: string;
+  /** A function: what takes a while to write is written when it is asked for. */
+  readonly text: string | (() => string);
   readonly label?: string;
   readonly hotkey?: string;
   readonly kind?: 'small quiet' | 'primary' | '';
@@ -40,7 +41,7 @@ export function Copy({
       onClick={(event) => {
         event.preventDefault();
         event.stopPropagation();
-        void copy(text).then(() => setDone(true));
+        void copy(typeof text === 'string' ? text : text()).then(() => setDone(true));
       }}
     >
       {done ? 'Copied' : label}
@@ -203,6 +204,13 @@ export function Action({
 /** An error of the engine or of Headgate, with its hint. */
 export function Wrong({ failure }: { readonly failure: Failure }): JSX.Element {
   const { error, code, sqlstate, detail, hint } = failure.info;
+  // The page says above since when, and what that means.
+  if (code === 'engine_unavailable' && away.value !== null)
+    return (
+      <p class="strip" role="status">
+        Not available now: this needs the database.
+      </p>
+    );
   return (
     <div class="wrong" role="alert">
       <b>{sqlstate === '42501' ? 'Not allowed: ' : ''}</b>

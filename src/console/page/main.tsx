@@ -172,8 +172,8 @@ function Foot(): JSX.Element | null {
   return (
     <footer>
       <div class="taking">
-        <span class={away.value === null ? 'dot on' : 'dot later'} />{' '}
-        {away.value === null ? 'Taking requests' : away.value}
+        <span class={away.value === null ? 'dot on' : 'dot later'} />
+        <span>{away.value === null ? 'Taking requests' : away.value}</span>
       </div>
       <ZoneMenu />
       <RoleMenu />
@@ -187,17 +187,26 @@ function Away({ what }: { readonly what: string }): JSX.Element {
   const reason = notReady.value;
   return (
     <div class="strip away" role="status">
-      <b>
-        {what} since {clockText(since.current)}.
-      </b>{' '}
-      {reason === null
-        ? ''
-        : 'Requests are kept on disk where an endpoint allows it (202); other senders are told to come again (503). What was accepted is safe. '}
-      You see the last known state; this page comes back by itself.
+      <div class="grow">
+        <b>
+          {what} since {clockText(since.current)}.
+        </b>{' '}
+        <span class="says">
+          {reason === null
+            ? ''
+            : 'Requests are kept on disk where an endpoint allows it (202); other senders are told to come again (503). What was accepted is safe. '}
+          You see the last known state; this page comes back by itself.
+        </span>
+        {reason === null ? null : (
+          <div class="mono faint">
+            <Text of={reason} max={300} />
+          </div>
+        )}
+      </div>
       {reason === null ? null : (
-        <div class="mono">
-          <Text of={reason} max={300} />
-        </div>
+        <a class="button" href={to(['health'])}>
+          Details
+        </a>
       )}
     </div>
   );

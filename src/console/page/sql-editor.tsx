@@ -4,7 +4,7 @@
  */
 import { useSignal } from '@preact/signals';
 import type { Signal } from '@preact/signals';
-import type { JSX, RefObject } from 'preact';
+import type { ComponentChildren, JSX, RefObject } from 'preact';
 import type { SenderInfo } from '../api.ts';
 import { completionOf } from '../completion.ts';
 import type { Names } from '../completion.ts';
@@ -22,10 +22,15 @@ interface EditorProps {
   readonly busy: boolean;
   readonly start: () => void;
   readonly cancel: () => void;
+  /** Asks for the plan of the statement. */
+  readonly plan: () => void;
   readonly toggle: () => void;
+  /** Beside the buttons. */
+  readonly children: ComponentChildren;
 }
 
-export function Editor({ area, draft, write, busy, start, cancel, toggle }: EditorProps): JSX.Element {
+export function Editor({ area, draft, ...run }: EditorProps): JSX.Element {
+  const { write, start } = run;
   const names = useNames();
   const offered = useSignal<Offered | null>(null);
   const look = (): void => {
@@ -90,16 +95,21 @@ export function Editor({ area, draft, write, busy, start, cancel, toggle }: Edit
         />
       </div>
       <Options offered={offered} take={take} />
-      <Buttons write={write} busy={busy} start={start} cancel={cancel} toggle={toggle} />
+      <Buttons {...run} empty={draft.value.trim() === ''} />
     </div>
   );
 }
 
-function Buttons({ write, busy, start, cancel, toggle }: Omit<EditorProps, 'area' | 'draft'>): JSX.Element {
+type ButtonsProps = Omit<EditorProps, 'area' | 'draft'> & { readonly empty: boolean };
+
+function Buttons({ write, busy, start, cancel, plan, toggle, empty, children }: ButtonsProps) {
   return (
-    <div class="row-of">
+    <div class="row-of wrap">
       <button type="button" class={write ? 'danger' : 'primary'} disabled={busy} onClick={start}>
-        {write ? 'Run and write' : 'Run'}
+        {write ? 'Run and write' : 'Run'} <kbd aria-hidden="true">Ctrl ↵</kbd>
+      </button>
+      <button type="button" disabled={busy || empty} title="Its plan; nothing runs" onClick={plan}>
+        Explain
       </button>
       {busy ? (
         <button type="button" onClick={cancel}>
@@ -109,10 +119,10 @@ function Buttons({ write, busy, start, cancel, toggle }: Omit<EditorProps, 'area
       <label>
         <input type="checkbox" checked={write} onChange={toggle} /> may write
       </label>
-      <span class="faint">
-        {write ? 'one or more statements; each is committed' : 'one statement, read-only'}; Tab completes a
-        word
+      <span class="faint grow">
+        {write ? 'one or more statements; each is committed' : 'one statement, read-only, 10 s, 1,000 rows'}
       </span>
+      {children}
     </div>
   );
 }

@@ -38,7 +38,12 @@ export function SqlTree({ insert, replace }: Props): JSX.Element {
           </button>
         ))}
       </div>
-      {tab === 'Tables' ? <Tables insert={insert} /> : null}
+      {tab === 'Tables' ? (
+        <>
+          <Tables insert={insert} />
+          <Recent replace={replace} />
+        </>
+      ) : null}
       {tab === 'Saved' ? <SavedOnes replace={replace} /> : null}
       {tab === 'History' ? <Before replace={replace} /> : null}
     </aside>
@@ -132,6 +137,36 @@ function Table({ row, insert }: { readonly row: ResultRow } & Pick<Props, 'inser
   );
 }
 
+/** How many of those that ran stand below the tables. */
+const recentMax = 5;
+
+function Recent({ replace }: Pick<Props, 'replace'>): JSX.Element | null {
+  if (history.value.length === 0) return null;
+  return (
+    <>
+      <h2 class="faint recent">Recent</h2>
+      <Statements of={history.value.slice(0, recentMax)} replace={replace} />
+    </>
+  );
+}
+
+function Statements({
+  of,
+  replace,
+}: { readonly of: readonly string[] } & Pick<Props, 'replace'>): JSX.Element {
+  return (
+    <ul class="list">
+      {of.map((sql) => (
+        <li key={sql}>
+          <button type="button" class="recall" title={sql} onClick={() => replace(sql)}>
+            <Text of={sql.replaceAll(/\s+/g, ' ')} max={120} />
+          </button>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
 function SavedOnes({ replace }: Pick<Props, 'replace'>): JSX.Element {
   if (saved.value.length === 0)
     return <p class="faint">Nothing is saved yet. “Save” keeps a statement in this browser.</p>;
@@ -165,15 +200,7 @@ function Before({ replace }: Pick<Props, 'replace'>): JSX.Element {
     );
   return (
     <>
-      <ul class="list">
-        {history.value.map((sql) => (
-          <li key={sql}>
-            <button type="button" class="recall" title={sql} onClick={() => replace(sql)}>
-              <Text of={sql.replaceAll(/\s+/g, ' ')} max={120} />
-            </button>
-          </li>
-        ))}
-      </ul>
+      <Statements of={history.value} replace={replace} />
       <button type="button" class="small" onClick={() => forgetHistory()}>
         Forget all of it
       </button>

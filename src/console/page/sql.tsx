@@ -56,6 +56,7 @@ export function SqlScreen({ first }: { readonly first: string }): JSX.Element {
     busy: outcome.kind === 'running',
     start: () => start(draft.value, write),
     cancel: () => running.current?.abort(),
+    plan: () => start(planOf(draft.value), false),
   };
   return (
     <>
@@ -69,15 +70,19 @@ export function SqlScreen({ first }: { readonly first: string }): JSX.Element {
       <div class="sql">
         <SqlTree insert={insert} replace={(sql) => ((draft.value = sql), area.current?.focus())} />
         <div>
-          <Editor {...editor} toggle={() => setWrite(!write)} />
+          <Editor {...editor} toggle={() => setWrite(!write)}>
+            <SaveIt />
+          </Editor>
           <Over ask={(sql) => start(sql, false)} />
-          <SaveIt />
           <Shown outcome={outcome} allowWriting={write ? null : () => setWrite(true)} />
         </div>
       </div>
     </>
   );
 }
+
+/** Of the one statement that is there, or EXPLAIN itself. */
+const planOf = (sql: string): string => (/^\s*EXPLAIN\b/i.test(sql) ? sql : `EXPLAIN ${sql}`);
 
 /** What another check would have said, beside a statement that changes one. */
 function Over({ ask }: { readonly ask: (sql: string) => void }): JSX.Element | null {
@@ -110,12 +115,12 @@ function SaveIt(): JSX.Element {
   const [said, setSaid] = useState('');
   if (name === null)
     return (
-      <p class="row-of">
-        <button type="button" class="small" disabled={draft.value.trim() === ''} onClick={() => setName('')}>
+      <span class="row-of">
+        <span role="status">{said}</span>
+        <button type="button" class="quiet" disabled={draft.value.trim() === ''} onClick={() => setName('')}>
           Save …
         </button>
-        <span role="status">{said}</span>
-      </p>
+      </span>
     );
   return (
     <form
@@ -196,9 +201,9 @@ function Answer({ answer }: { readonly answer: SqlResponse }): JSX.Element {
         </div>
       ))}
       {answer.tables.map((table, i) => (
-        <Result key={i} table={table} />
+        <Result key={i} table={table} ms={i === answer.tables.length - 1 ? answer.ms : undefined} />
       ))}
-      <p class="faint">{answer.ms} ms</p>
+      {answer.tables.length === 0 ? <p class="faint">{answer.ms} ms</p> : null}
     </div>
   );
 }

@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { SqlTable } from '../api.ts';
-import { csvOf } from '../csv.ts';
+import { csvOf, jsonOf, tabbedOf } from '../csv.ts';
 import { prettyJson } from '../pretty.ts';
 import { cut, hexLines, sizeText } from '../visible-text.ts';
 import type { TableRef } from '../statements.ts';
@@ -17,6 +17,26 @@ const shortChars = 1_000;
 const rowsStep = 100;
 /** OIDs in pg_type. */
 const jsonbType = 3802;
+/** By their OIDs in pg_type, as people write them; of others nothing is said. */
+const typeNames: Readonly<Record<number, string>> = {
+  16: 'boolean',
+  17: 'bytea',
+  20: 'bigint',
+  21: 'smallint',
+  23: 'integer',
+  25: 'text',
+  114: 'json',
+  700: 'real',
+  701: 'double',
+  1043: 'varchar',
+  1082: 'date',
+  1114: 'timestamp',
+  1184: 'timestamptz',
+  1186: 'interval',
+  1700: 'numeric',
+  2950: 'uuid',
+  3802: 'jsonb',
+};
 /** OIDs of numbers, which are right-aligned. */
 const numbers = new Set([20, 21, 23, 26, 700, 701, 1700]);
 
@@ -121,6 +141,8 @@ interface ResultProps {
   readonly changed?: () => void;
   /** Of each row, if the rows are read again; otherwise its place is what it is. */
   readonly ids?: readonly string[];
+  /** How long the statement took, if that is said. */
+  readonly ms?: number | undefined;
 }
 
 /** A value that was opened. It stays what it was, whatever arrives meanwhile. */
@@ -132,14 +154,15 @@ interface Opened {
 }
 
 /** Rows of a statement; a long cell opens below. */
-export function Result({ table, of, changed, ids }: ResultProps): JSX.Element {
+export function Result({ table, of, changed, ids, ms }: ResultProps): JSX.Element {
   const [open, setOpen] = useState<Opened | null>(null);
   const [max, setMax] = useState(rowsStep);
-  const { columns, rows, command, more } = table;
+  const { columns, rows } = table;
   const idOf = (row: number): string => ids?.[row] ?? String(row);
   const place = open === null ? -1 : rows.findIndex((_, row) => idOf(row) === open.id);
   return (
     <div class="result">
+      <ResultHead table={table} ms={ms} />
       {columns.length === 0 ? null : (
         <div class="scroll" tabIndex={0} role="region" aria-label="Rows">
           <table class="rows cells">
@@ -147,7 +170,8 @@ export function Result({ table, of, changed, ids }: ResultProps): JSX.Element {
               <tr>
                 {columns.map((column, i) => (
                   <th key={i} class={numbers.has(column.type) ? 'right' : undefined}>
-                    <Text of={column.name} max={80} />
+                    <Text of={column.name} max={80} />{' '}
+                    <span class="type">{typeNames[column.type] ?? ''}</span>
                   </th>
                 ))}
               </tr>
@@ -181,14 +205,6 @@ export function Result({ table, of, changed, ids }: ResultProps): JSX.Element {
           Show more ({max} of {rows.length} are shown)
         </button>
       )}
-      {rows.length === 0 ? null : <Csv table={table} />}
-      <p class="faint">
-        {more
-          ? `The first ${rows.length} rows; there are more.`
-          : columns.length === 0
-            ? command
-            : `${rows.length} ${rows.length === 1 ? 'row' : 'rows'}`}
-      </p>
       {open === null ? null : (
         <Document
           key={`${open.id} ${open.column}`}
@@ -198,6 +214,35 @@ export function Result({ table, of, changed, ids }: ResultProps): JSX.Element {
           of={of}
           changed={changed}
         />
+      )}
+    </div>
+  );
+}
+
+/** How many rows there are, and what can be done with them. */
+function ResultHead({ table, ms }: Pick<ResultProps, 'table' | 'ms'>): JSX.Element {
+  const { columns, rows, command, more } = table;
+  return (
+    <div class="row-of result-head">
+      <span class={ms === undefined ? 'faint grow' : 'grow'}>
+        {ms === undefined ? null : <b class="good-words">✓ </b>}
+        {more
+          ? `The first ${rows.length} rows; there are more.`
+          : columns.length === 0
+            ? command
+            : `${rows.length} ${rows.length === 1 ? 'row' : 'rows'}`}
+        {ms === undefined ? null : <span class="faint"> in {ms} ms</span>}
+      </span>
+      {rows.length === 0 ? null : (
+        <>
+          <Copy text={() => tabbedOf(table)} label="Copy" />
+          <Saved name="rows.csv" type="text/csv" text={() => csvOf(table)}>
+            CSV
+          </Saved>
+          <Saved name="rows.json" type="application/json" text={() => jsonOf(table)}>
+            JSON
+          </Saved>
+        </>
       )}
     </div>
   );
@@ -264,19 +309,26 @@ function Document({ open, where, close, of, changed }: DocumentProps): JSX.Eleme
   );
 }
 
+interface SavedProps {
+  readonly name: string;
+  readonly type: string;
+  readonly text: () => string;
+  readonly children: string;
+}
+
 /** Saves what is shown as a file, made in the browser. */
-function Csv({ table }: { readonly table: SqlTable }): JSX.Element {
+function Saved({ name, type, text, children }: SavedProps): JSX.Element {
   const save = (): void => {
-    const url = URL.createObjectURL(new Blob([csvOf(table)], { type: 'text/csv' }));
+    const url = URL.createObjectURL(new Blob([text()], { type }));
     const link = document.createElement('a');
     link.href = url;
-    link.download = 'rows.csv';
+    link.download = name;
     link.click();
     setTimeout(() => URL.revokeObjectURL(url), 10_000);
   };
   return (
     <button type="button" class="small quiet" onClick={save}>
-      CSV
+      {children}
     </button>
   );
 }
