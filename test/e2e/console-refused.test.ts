@@ -59,6 +59,20 @@ suite('a refused request in the console', () => {
     await page.getByRole('button', { name: 'Explain', exact: true }).click();
     await page.locator('.steps .badge', { hasText: 'refused' }).waitFor();
     assert.match(await page.locator('.steps').innerText(), new RegExp(`the timestamp is ${age} s old`));
+    // The steps in words say the same; those of SQL are behind them.
+    assert.deepEqual(
+      (await page.locator('.in-words li').allInnerTexts()).map((text) =>
+        text.split('\n').slice(1).join(': '),
+      ),
+      [
+        `The request has the header stripe-signature: t=${time},v1=${v1}`,
+        `The time is at most 300 s from this machine’s clock: ${age} s, when the request arrived`,
+        'The signature is that of the request with whsec: Not looked at: a step before was decisive',
+      ],
+    );
+    assert.deepEqual(await page.locator('.in-words .bad b').allInnerTexts(), [
+      'The time is at most 300 s from this machine’s clock',
+    ]);
     assert.deepEqual(complaints, []);
   });
 

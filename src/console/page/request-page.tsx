@@ -122,7 +122,7 @@ function Page({ facts, senderName, changed, back }: PageProps): JSX.Element {
     <div class="request-page">
       <div class="main-part">
         <section class="card">
-          <Heading facts={facts} />
+          <Heading facts={facts} isPage />
           <Verdict facts={facts} senderName={senderName} same={same} isPage />
           <Timeline cause={row.cause} arrivedAtMs={row.arrivedAtMs} />
           {row.reason === null ? null : (
@@ -198,6 +198,7 @@ function FactList({
   facts: { row, came },
   senderName,
 }: Pick<PageProps, 'facts' | 'senderName'>): JSX.Element {
+  const refused = resultOf(row) === 'refused' || resultOf(row) === 'later';
   const lines: readonly (readonly [string, JSX.Element | string | null])[] = [
     [
       'Endpoint',
@@ -209,10 +210,11 @@ function FactList({
         </a>
       ),
     ],
+    ['Code', refused ? <span class="mono">{row.code}</span> : null],
     ['Path', row.path === undefined ? null : <Text of={row.path} max={200} />],
     ['Sender', row.sender === undefined ? null : senderName(row.sender)],
     ['Event', row.event === undefined ? null : <Text of={row.event} max={200} />],
-    ['Arrived', <RequestTime ms={row.arrivedAtMs} fine />],
+    ['Arrived', <RequestTime ms={row.arrivedAtMs} fine whole />],
     ['From', <Text of={row.address} max={80} />],
     [
       'Body',

@@ -1,7 +1,7 @@
 /** Times of requests: the time of day in a list, with its day if it is not today's, and the whole of it on hover. */
 import type { JSX } from 'preact';
 import { agoText } from '../visible-text.ts';
-import { clockText, dayText } from './time-zone.ts';
+import { clockText, dayText, timeText } from './time-zone.ts';
 
 const millisecondsOf = (ms: number): string => `.${String(ms % 1_000).padStart(3, '0')}`;
 
@@ -15,16 +15,19 @@ export const whenText = (ms: number): string =>
 export function RequestTime({
   ms,
   fine = false,
+  whole = false,
 }: {
   readonly ms: number;
   readonly fine?: boolean;
+  /** With its day, even today's. */
+  readonly whole?: boolean;
 }): JSX.Element {
   return (
     <time
       dateTime={new Date(ms).toISOString()}
       title={`${agoText(Date.now() - ms)}\n${new Date(ms).toISOString()}\n${(ms / 1_000).toFixed(3)}`}
     >
-      {whenText(ms)}
+      {whole ? timeText(ms) : whenText(ms)}
       {fine ? <span class="ms">{millisecondsOf(ms)}</span> : null}
     </time>
   );

@@ -43,7 +43,13 @@ const titleOf = ({ row }: Facts): string =>
     handshake: 'Handshake',
   }[resultOf(row)];
 
-export function Heading({ facts }: { readonly facts: Facts }): JSX.Element {
+export function Heading({
+  facts,
+  isPage = false,
+}: {
+  readonly facts: Facts;
+  readonly isPage?: boolean;
+}): JSX.Element {
   const { row } = facts;
   return (
     <>
@@ -59,7 +65,7 @@ export function Heading({ facts }: { readonly facts: Facts }): JSX.Element {
         )}
       </h2>
       <p class="faint">
-        <RequestTime ms={row.arrivedAtMs} fine /> · from <Text of={row.address} max={80} />
+        <RequestTime ms={row.arrivedAtMs} fine whole={isPage} /> · from <Text of={row.address} max={80} />
         {row.bytes === null ? '' : ` · ${sizeText(row.bytes)}`}
         {row.ms === 0 ? '' : ` · answered in ${msText(row.ms)}`}
       </p>

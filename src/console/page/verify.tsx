@@ -6,6 +6,7 @@ import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { SqlResponse } from '../api.ts';
 import { explainValidate } from '../statements.ts';
+import { stepsInWords } from '../explained-check.ts';
 import type { ExplainParts, TableRef } from '../statements.ts';
 import { rowsOf, useAsked } from './load.ts';
 import type { ResultRow } from './load.ts';
@@ -45,6 +46,9 @@ export function Explain({ table, parts, label, isAtOnce = false }: StepsProps): 
 
 function Steps({ steps }: { readonly steps: readonly ResultRow[] }): JSX.Element {
   const [verdict, ...rest] = steps;
+  const words = stepsInWords(
+    rest.map((row) => ({ expression: row['expression'] ?? '', value: row['value'] ?? '' })),
+  );
   const word = verdict?.['expression'] ?? '';
   const kind = word === 'accepted' ? 'good' : word === 'not known' ? 'plain' : 'bad';
   return (
@@ -52,19 +56,49 @@ function Steps({ steps }: { readonly steps: readonly ResultRow[] }): JSX.Element
       <p class={`verdict ${kind}`}>
         <Badge kind={kind}>{word}</Badge> <Text of={verdict?.['value'] ?? ''} max={2_000} />
       </p>
-      <ol>
-        {rest.map((step, i) => (
-          <li key={i} class={kindOf(step['value'] ?? '')}>
-            <code>
-              <Text of={step['expression'] ?? ''} max={600} />
-            </code>
-            <span class="mono">
-              <Text of={step['value'] ?? ''} max={600} />
-            </span>
-          </li>
-        ))}
-      </ol>
+      {words.length === 0 ? null : (
+        <ul class="in-words">
+          {words.map(({ kind: of, what, detail }) => (
+            <li key={what} class={of}>
+              <span class="sign" aria-hidden="true">
+                {signs[of]}
+              </span>
+              <div>
+                <b>
+                  <Text of={what} max={300} />
+                </b>
+                <span class="faint">
+                  <Text of={detail} max={300} />
+                </span>
+              </div>
+            </li>
+          ))}
+        </ul>
+      )}
+      <details class="words" open={words.length === 0}>
+        <summary>Each part of the expression</summary>
+        <Parts rows={rest} />
+      </details>
     </div>
+  );
+}
+
+const signs = { good: '✓', bad: '×', open: '○' } as const;
+
+function Parts({ rows }: { readonly rows: readonly ResultRow[] }): JSX.Element {
+  return (
+    <ol>
+      {rows.map((step, i) => (
+        <li key={i} class={kindOf(step['value'] ?? '')}>
+          <code>
+            <Text of={step['expression'] ?? ''} max={600} />
+          </code>
+          <span class="mono">
+            <Text of={step['value'] ?? ''} max={600} />
+          </span>
+        </li>
+      ))}
+    </ol>
   );
 }
 
