@@ -267,9 +267,38 @@ suite('the pages of the console', () => {
       await page.getByRole('heading', { name: 'Health' }).waitFor();
       await page.keyboard.press('Control+k');
       await page.getByRole('searchbox', { name: 'Jump to' }).fill('CHART');
-      await page.getByRole('dialog').getByRole('link', { name: 'charted' }).waitFor();
+      await page.getByRole('dialog').getByRole('link', { name: 'charted', exact: true }).waitFor();
       await page.keyboard.press('Enter');
       await page.getByRole('heading', { name: /charted/ }).waitFor();
+      // What can be done with it, by arrows; and a request by its number.
+      const found = page.getByRole('dialog').getByRole('link');
+      await page.keyboard.press('Control+k');
+      await page.getByRole('searchbox', { name: 'Jump to' }).fill('charted');
+      await found.filter({ hasText: 'Refused requests of charted' }).waitFor();
+      await page.keyboard.press('ArrowDown');
+      await page.keyboard.press('ArrowDown');
+      await page.keyboard.press('Enter');
+      await holds(page, `location.hash === '#/dev/requests?result=refused&schema=public&table=charted'`);
+      await page.keyboard.press('Control+k');
+      await page.getByRole('searchbox', { name: 'Jump to' }).fill('1');
+      await found.filter({ hasText: 'Request 1' }).click();
+      await holds(page, `location.hash === '#/dev/requests/r1'`);
+    });
+
+    await t.test('reasons above refused requests have counts and narrow the list', async () => {
+      await client.query(`CREATE TABLE reasoned (n SMALLINT) WITH (connector = 'webhook')`);
+      assert.equal((await headgate.post('dev/public/reasoned', '{"n":70000}')).status, 422);
+      await page.goto(`${base}#/dev/requests?result=refused`);
+      const reasons = page.getByRole('group', { name: 'Reasons' });
+      await within(15_000, async () => {
+        await page.reload();
+        await reasons.getByRole('button', { name: /^reasoned .* 1$/ }).waitFor({ timeout: 2_000 });
+      });
+      await reasons.getByRole('button', { name: /^charted .* 1$/ }).click();
+      await holds(page, `/result=refused&schema=public&table=charted&code=\\w+/.test(location.hash)`);
+      await within(10_000, async () => assert.equal(await page.locator('.lines .line').count(), 1));
+      // Of a list that is narrowed already their counts would say something else.
+      assert.equal(await reasons.count(), 0);
     });
 
     await t.test('the console on a phone has tabs below and no horizontal scrolling', async () => {

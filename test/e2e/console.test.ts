@@ -54,6 +54,16 @@ async function entersOnce({ headgate, page, base, complaints }: Tried): Promise<
   assert(link.startsWith(`${base}#t=`), link);
   await page.goto(link);
   await page.getByRole('heading', { name: 'Ready. Nothing has been received yet.' }).waitFor();
+  // What is sent to the address that is shown is seen, and that address is the one that is offered.
+  await page.getByText('connected', { exact: true }).waitFor();
+  const shown = await page.locator('.listening pre').innerText();
+  const [address = '', name = ''] = /http\S+\/(inbox_[0-9a-f]{4})(?=')?/.exec(shown) ?? assert.fail(shown);
+  assert.equal((await fetch(address, { method: 'POST', body: '{"hello":"world"}' })).status, 404);
+  await page.locator('.latest .line', { hasText: name }).waitFor();
+  assert.match(
+    (await page.getByRole('link', { name: /^Catch anything/ }).getAttribute('href')) ?? '',
+    new RegExp(`new/anything\\?name=${name}$`),
+  );
   assert.equal(new URL(page.url()).hash, '#/dev');
   assert.deepEqual(await page.context().cookies(), []);
   const other = await page.context().browser()?.newContext();

@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals';
 import { jumping } from './command-palette.tsx';
 import type { JSX } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useDialog } from './dialog.ts';
 import { go, route } from './route.ts';
 
 const shown = signal(false);
@@ -121,14 +121,8 @@ function move(by: number): boolean {
 }
 
 export function Help(): JSX.Element {
-  const dialog = useRef<HTMLDialogElement>(null);
-  const open = shown.value;
-  useEffect(() => {
-    if (open) dialog.current?.showModal();
-    else dialog.current?.close();
-  }, [open]);
   return (
-    <dialog ref={dialog} onClose={() => (shown.value = false)} aria-label="Keys">
+    <dialog {...useDialog(shown)} aria-label="Keys">
       <h2>Keys</h2>
       <dl class="keys">
         {keys.map(([key, what]) => (

@@ -1,5 +1,6 @@
 /** One request beside the list: next and previous, its address, its contents. Keeps its tab when the next one is opened. */
 import type { JSX } from 'preact';
+import { digitsText } from '../visible-text.ts';
 import { useSameReason } from './explained-view.tsx';
 import { Copy, Shown, Sql } from './components.tsx';
 import { useFacts } from './request-facts.ts';
@@ -11,6 +12,8 @@ interface Props {
   readonly place: number;
   readonly count: number;
   readonly more: boolean;
+  /** Of all that match; null: it is not known. */
+  readonly total: number | null;
   readonly hrefOf: (id: string) => string;
   readonly step: (by: number) => void;
   readonly canStep: (by: number) => boolean;
@@ -19,8 +22,15 @@ interface Props {
   readonly changed: () => void;
 }
 
+const panelKeys = [
+  ['j  k', 'next, previous'],
+  ['e', 'explain'],
+  ['c', 'copy as curl'],
+  ['Esc', 'close'],
+] as const;
+
 export function RequestPanel(props: Props): JSX.Element {
-  const { id, place, count, more, hrefOf, step, canStep, close, senderName, changed } = props;
+  const { id, place, count, more, total, hrefOf, step, canStep, close, senderName, changed } = props;
   const loaded = useFacts(id);
   const known = loaded.value;
   const same = useSameReason(known === null || known === 'gone' ? '' : known.row.id);
@@ -33,7 +43,11 @@ export function RequestPanel(props: Props): JSX.Element {
       }}
     >
       <div class="row-of panel-head">
-        <span class="faint grow">{place < 0 ? '' : `${place + 1} of ${count}${more ? '+' : ''}`}</span>
+        <span class="faint grow">
+          {place < 0
+            ? ''
+            : `${place + 1} of ${total === null || total < count ? `${count}${more ? '+' : ''}` : digitsText(String(total))}`}
+        </span>
         <button
           type="button"
           class="small"
@@ -73,6 +87,7 @@ export function RequestPanel(props: Props): JSX.Element {
               <Retried facts={facts} />
               <Contents facts={facts} changed={loaded.refresh} />
               {facts.sql === null ? null : <Sql text={facts.sql} />}
+              <Keys />
             </>
           )
         }
@@ -80,3 +95,13 @@ export function RequestPanel(props: Props): JSX.Element {
     </aside>
   );
 }
+
+const Keys = (): JSX.Element => (
+  <p class="panel-keys faint">
+    {panelKeys.map(([key, what]) => (
+      <span key={key}>
+        <kbd>{key}</kbd> {what}
+      </span>
+    ))}
+  </p>
+);

@@ -14,7 +14,8 @@ import type { RequestList } from './list-state.ts';
 import { Copy, Skeleton, Sql, Wrong } from './components.tsx';
 import { Text } from './text.tsx';
 import { ListChart } from './list-chart.tsx';
-import { RequestFilters } from './request-filters.tsx';
+import { ReasonChips } from './request-reasons.tsx';
+import { numberOf, RequestFilters } from './request-filters.tsx';
 import { Views } from './views.tsx';
 import { Live, useRenewal } from './request-live.tsx';
 import { RequestPanel } from './request-panel.tsx';
@@ -53,6 +54,7 @@ export function Requests({ query }: { readonly query: URLSearchParams }): JSX.El
           <Copy text={location.href} label="Copy address" />
         </header>
         <RequestFilters address={address} counts={counts} senders={senders} set={set} />
+        {address.result === 'refused' ? <ReasonChips address={address} set={set} /> : null}
         <ListChart address={address} counts={counts} set={set} />
         <Found
           list={list}
@@ -79,6 +81,7 @@ export function Requests({ query }: { readonly query: URLSearchParams }): JSX.El
           key={open}
           id={open}
           place={place}
+          total={counts?.whole === true ? numberOf(counts, address.result) : null}
           count={rows.length}
           more={next !== null}
           hrefOf={(id) => to(['requests', id], filter)}

@@ -1,0 +1,50 @@
+/** Above refused requests: the reasons that most of them have, with counts, each of which narrows the list (`headgate.rejected_requests`). */
+import type { JSX } from 'preact';
+import { listReasons } from '../statements.ts';
+import { noAddress } from '../list-address.ts';
+import type { ListAddress } from '../list-address.ts';
+import { digitsText } from '../visible-text.ts';
+import { Name } from './address.tsx';
+import { useRowsIf } from './load.ts';
+import type { ResultRow } from './load.ts';
+import { briefReason, causeOf } from './overview.tsx';
+import { Text } from './text.tsx';
+
+const chipsMax = 4;
+
+interface Props {
+  readonly address: ListAddress;
+  readonly set: (change: Partial<ListAddress>) => void;
+}
+
+export function ReasonChips({ address, set }: Props): JSX.Element | null {
+  const { schema, table } = address;
+  // Of other filters their counts know nothing.
+  const isWhole =
+    JSON.stringify({ ...address, schema: '', table: '' }) ===
+    JSON.stringify({ ...noAddress, result: 'refused' });
+  const rows = useRowsIf(isWhole ? listReasons(table === '' ? null : { schema, table }) : null).value ?? [];
+  if (rows.length < 2) return null;
+  return (
+    <div class="reason-chips" role="group" aria-label="Reasons">
+      {rows.slice(0, chipsMax).map((row) => (
+        <button key={row['last_id']} type="button" class="small" onClick={() => set(filterOf(row))}>
+          {table === '' ? (
+            <span class="faint">
+              {row['table_name'] === '' ? 'no endpoint' : <Name of={row['table_name'] ?? ''} max={20} />}{' '}
+            </span>
+          ) : null}
+          <Text of={briefReason(row)} max={60} /> <b class="bad">{digitsText(row['requests'] ?? '')}</b>
+        </button>
+      ))}
+      {rows.length > chipsMax ? <span class="faint">and {rows.length - chipsMax} other reasons</span> : null}
+    </div>
+  );
+}
+
+const filterOf = (row: ResultRow): Partial<ListAddress> => ({
+  schema: row['schema_name'] ?? '',
+  table: row['table_name'] ?? '',
+  code: row['code'] ?? '',
+  cause: causeOf(row)?.kind ?? '',
+});
