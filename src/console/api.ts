@@ -145,6 +145,8 @@ export interface ListCounts {
   readonly whole: boolean;
   /** Of the oldest; null: there is none. */
   readonly rememberedSinceMs: number | null;
+  /** What arrived before is not remembered, whatever became of it. */
+  readonly forgottenMs: number;
   readonly refusedSinceMs: number | null;
   readonly handshakesSinceMs: number | null;
 }

@@ -134,6 +134,7 @@ async function count(
   deps: ListDeps,
 ): Promise<ListCounts> {
   const any = { ...filter, result: '' };
+  const beganMs = Date.now();
   const onlyKept = filter.stored + filter.checked + filter.cause !== '';
   const [lines, all] = await Promise.all([
     onlyKept ? [] : recall({ filter: any, from: null, max: Number.MAX_SAFE_INTEGER }, rights, deps),
@@ -155,6 +156,7 @@ async function count(
     // A text is counted only where it was looked for.
     whole: filter.text === '',
     rememberedSinceMs: since === 0 ? null : since,
+    forgottenMs: since === 0 ? beganMs : since,
     refusedSinceMs: sinceMs(kept?.['since']),
     handshakesSinceMs: sinceMs(asked?.['since']),
   };

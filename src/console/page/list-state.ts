@@ -19,6 +19,8 @@ export interface ListState {
   readonly lookedThrough: number | null;
   readonly away: boolean;
   readonly counts: ListCounts | null;
+  /** As it was when the list was counted first: later ones come into the list. */
+  readonly forgottenMs: number | null;
   readonly failure: Failure | null;
   readonly isLoading: boolean;
   /** The last live line when the newest page was read. */
@@ -34,6 +36,7 @@ const empty: ListState = {
   lookedThrough: null,
   away: false,
   counts: null,
+  forgottenMs: null,
   failure: null,
   isLoading: false,
   seen: 0,
@@ -49,6 +52,8 @@ const countsMs = 10_000;
 export class RequestList {
   readonly state: Signal<ListState> = signal(empty);
   readonly selected: Signal<ReadonlySet<string>> = signal(new Set<string>());
+  /** How many pages of what is forgotten were asked for (table-rows.tsx). */
+  readonly earlier: Signal<number> = signal(0);
   readonly address: ListAddress;
   /** Where it was scrolled to, and which row had the focus. */
   scrollTop = 0;
@@ -71,6 +76,7 @@ export class RequestList {
       return {
         ...answer,
         counts: answer.counts ?? this.state.value.counts,
+        forgottenMs: this.state.value.forgottenMs ?? answer.counts?.forgottenMs ?? null,
         failure: null,
         isLoading: false,
         seen,

@@ -55,7 +55,7 @@ export function Overview(): JSX.Element {
             address={noAddress}
             title={<h2>Latest requests</h2>}
             max={10}
-            empty={<>No requests yet. They appear here within a second.</>}
+            empty={<>No requests yet since Headgate started. They appear here within a second.</>}
           />
         </section>
         <Reasons />

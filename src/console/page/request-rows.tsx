@@ -24,6 +24,8 @@ interface Props {
   readonly hrefOf: (id: string) => string;
   readonly show: (id: string) => void;
   readonly senderName: (id: string) => string;
+  /** Below the last one. */
+  readonly below?: JSX.Element | null;
 }
 
 export const toExplain = (row: ListedRequest, senderName: (id: string) => string) => ({
@@ -39,7 +41,8 @@ export function AnswerBadge({ row }: { readonly row: Pick<ListedRequest, 'status
   return <Badge kind={kind}>{row.status === 0 ? 'WS' : row.status}</Badge>;
 }
 
-export function RequestRows({ list, open, narrow, hrefOf, show, senderName }: Props): JSX.Element {
+export function RequestRows(props: Props): JSX.Element {
+  const { list, open, narrow, hrefOf, show, senderName, below = null } = props;
   const frame = useRef<HTMLDivElement>(null);
   const [view, setView] = useState({ top: list.scrollTop, height: 900, row: 32 });
   const { rows, next, isLoading } = list.state.value;
@@ -48,7 +51,6 @@ export function RequestRows({ list, open, narrow, hrefOf, show, senderName }: Pr
   const until = Math.min(rows.length, Math.ceil((view.top + view.height) / view.row) + around);
   const keys = useMemo(() => keysOf(rows), [rows]);
   const place = rows.findIndex(({ id }) => id === open);
-  const all = rows.length > 0 && rows.every(({ id }) => selected.has(id));
   const look = (): void => {
     const { current } = frame;
     if (current === null) return;
@@ -80,10 +82,7 @@ export function RequestRows({ list, open, narrow, hrefOf, show, senderName }: Pr
       aria-label="Requests"
     >
       <table class="lines">
-        <Head
-          all={all}
-          pickAll={() => (list.selected.value = new Set(all ? [] : rows.map(({ id }) => id)))}
-        />
+        <Head list={list} />
         <tbody>
           <Gap px={from * view.row} />
           {rows.slice(from, until).map((row, i) => (
@@ -107,6 +106,7 @@ export function RequestRows({ list, open, narrow, hrefOf, show, senderName }: Pr
         </tbody>
       </table>
       {isLoading && rows.length > 0 ? <p class="faint more">Reading older ones …</p> : null}
+      {next === null ? below : null}
     </div>
   );
 }
@@ -119,7 +119,10 @@ function showPlace(frame: HTMLElement, top: number, height: number): void {
     frame.scrollTo({ top: bottom - frame.clientHeight });
 }
 
-function Head({ all, pickAll }: { readonly all: boolean; readonly pickAll: () => void }): JSX.Element {
+function Head({ list }: { readonly list: RequestList }): JSX.Element {
+  const { rows } = list.state.value;
+  const all = rows.length > 0 && rows.every(({ id }) => list.selected.value.has(id));
+  const pickAll = (): void => void (list.selected.value = new Set(all ? [] : rows.map(({ id }) => id)));
   return (
     <thead>
       <tr>

@@ -17,6 +17,7 @@ import { ListChart } from './list-chart.tsx';
 import { ReasonChips } from './request-reasons.tsx';
 import { numberOf, RequestFilters } from './request-filters.tsx';
 import { Views } from './views.tsx';
+import { OlderRows } from './table-rows.tsx';
 import { Live, useRenewal } from './request-live.tsx';
 import { RequestPanel } from './request-panel.tsx';
 import { Fresh, RequestRows } from './request-rows.tsx';
@@ -124,6 +125,8 @@ interface FoundProps {
 /** The lines, or why there are none. */
 function Found({ list, address, open, set, show, renew, nameOf }: FoundProps): JSX.Element {
   const { rows, failure, isLoading, loaded, away, lookedThrough, next } = list.state.value;
+  const older =
+    loaded && !away ? <Older key={JSON.stringify(address)} list={list} address={address} /> : null;
   return (
     <>
       {failure === null ? null : (
@@ -145,7 +148,10 @@ function Found({ list, address, open, set, show, renew, nameOf }: FoundProps): J
           <Skeleton />
         ) : null
       ) : rows.length === 0 && next === null ? (
-        <Nothing address={address} nameOf={nameOf} set={set} />
+        <>
+          <Nothing address={address} nameOf={nameOf} set={set} />
+          {older}
+        </>
       ) : (
         <RequestRows
           list={list}
@@ -154,6 +160,7 @@ function Found({ list, address, open, set, show, renew, nameOf }: FoundProps): J
           hrefOf={(id) => to(['requests'], { ...address, open: id })}
           show={show}
           senderName={nameOf}
+          below={older}
         />
       )}
       {lookedThrough === null || next === null ? null : (
@@ -166,6 +173,25 @@ function Found({ list, address, open, set, show, renew, nameOf }: FoundProps): J
       )}
     </>
   );
+}
+
+/** Accepted requests that are not remembered any more, of one endpoint, if the filters are about nothing that a row does not tell. */
+function Older({
+  list,
+  address,
+}: {
+  readonly list: RequestList;
+  readonly address: ListAddress;
+}): JSX.Element | null {
+  const { schema, table, result, code, cause, sender, event, stored, checked, q } = address;
+  const { forgottenMs } = list.state.value;
+  const [{ fromMs, untilMs }] = useState(() => filterOf(address, Date.now()));
+  const more = code + cause + sender + event + stored + checked + q;
+  if (table === '' || more !== '' || !['', 'stored'].includes(result) || forgottenMs === null) return null;
+  const beforeMs = untilMs === 0 ? forgottenMs : Math.min(forgottenMs, untilMs);
+  return fromMs < beforeMs ? (
+    <OlderRows of={{ schema, table }} pages={list.earlier} beforeMs={beforeMs} fromMs={fromMs} />
+  ) : null;
 }
 
 const sqlOf = (address: ListAddress): string | null =>
@@ -241,7 +267,12 @@ function Nothing({
   readonly set: (change: Partial<ListAddress>) => void;
 }): JSX.Element {
   if (!isFiltered(address))
-    return <div class="empty">No requests yet. They appear here within a second.</div>;
+    return (
+      <div class="empty">
+        No requests yet since Headgate started. They appear here within a second; accepted ones of before are
+        rows of <a href={to(['endpoints'])}>their tables</a>.
+      </div>
+    );
   const timed = address.range + address.from + address.until !== '';
   return (
     <div class="empty">
