@@ -20,6 +20,7 @@ import type { CertificateOfDomains } from './certificate.ts';
 import { openGuards } from './door-guards.ts';
 import { readPlans } from '../deliver/plan.ts';
 import { Deliveries } from '../deliver/service.ts';
+import { hold } from '../keep/statements.ts';
 import { Endpoints } from '../ddl/endpoints.ts';
 import { doorAt, writePorts } from '../host/ports.ts';
 import { awaitReady } from './readiness.ts';
@@ -143,7 +144,7 @@ export async function openService({
 }
 
 async function openDeliveries(parts: OpenRooms, closer: Closer): Promise<Deliveries> {
-  const deliveries = new Deliveries({ ...parts, plans: await readPlans(parts.settings) });
+  const deliveries = new Deliveries({ ...parts, hold, plans: await readPlans(parts.settings) });
   closer.add('deliveries', () => deliveries.close());
   return deliveries;
 }

@@ -39,8 +39,17 @@ export interface Lease {
 const name = String.raw`(?:"(?:[^"\0]|"")+"|[\p{L}_][\p{L}\p{N}_$]*)`;
 const qualified = new RegExp(`^${name}(?:\\.${name})?$`, 'u');
 
-/** `table`, `schema.table`, quoted as in SQL. Throws TypeError for anything else. `only`: a condition on a row `o`; `returning`: SQL. */
-export function leaseOn(table: string, columns: LeaseColumns = {}, only = 'true', returning = '*'): Lease {
+/**
+ * `table`, `schema.table`, quoted as in SQL. Throws TypeError for anything else. `only`: a condition on a row `o`; `returning`: SQL; `meant`: a condition on no row,
+ * which is parsed after every name of the table.
+ */
+export function leaseOn(
+  table: string,
+  columns: LeaseColumns = {},
+  only = 'true',
+  returning = '*',
+  meant: string | null = null,
+): Lease {
   if (!qualified.test(table)) throw new TypeError(`"${table}" is no name of a table`);
   const quote = (text: string): string => `"${text.replaceAll('"', '""')}"`;
   const id = quote(columns.id ?? 'id');
@@ -50,19 +59,20 @@ export function leaseOn(table: string, columns: LeaseColumns = {}, only = 'true'
   const lastError = quote(columns.lastError ?? 'last_error');
   const mine = (first: number): string =>
     `${id} = $${first} AND ${attempts} = $${first + 1} AND ${done} IS NULL`;
+  const still = meant === null ? '' : ` AND ${meant}`;
   const markDone = `UPDATE ${table} SET ${done} = now(), ${lastError} = NULL`;
   return {
     claim: `UPDATE ${table} SET ${attempts} = ${attempts} + 1, ${runAfter} = pg_catalog.now() + pg_catalog.make_interval(secs => $2)
 WHERE ${id} = ANY (ARRAY(
   SELECT ${id} FROM ${table} o WHERE ${done} IS NULL AND ${runAfter} <= now() AND ${attempts} < $3 AND ${only}
-  ORDER BY ${runAfter} LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING ${returning}`,
+  ORDER BY ${runAfter} LIMIT $1 FOR UPDATE SKIP LOCKED))${still} RETURNING ${returning}`,
     extend: `UPDATE ${table} SET ${runAfter} = pg_catalog.now() + pg_catalog.make_interval(secs => $3) WHERE ${mine(1)}`,
     doneAll: `${markDone}
-WHERE ${id} = ANY ($1) AND ${attempts} = $2 AND ${done} IS NULL`,
+WHERE ${id} = ANY ($1) AND ${attempts} = $2 AND ${done} IS NULL${still}`,
     doneWith: (statement, first) =>
       `WITH done AS (${markDone} WHERE ${mine(first)} RETURNING *) ${statement}`,
-    failed: `UPDATE ${table} SET ${lastError} = $3, ${runAfter} = pg_catalog.now() + pg_catalog.make_interval(secs => $4) WHERE ${mine(1)}`,
-    dead: `UPDATE ${table} SET ${lastError} = $3, ${attempts} = greatest(${attempts}, $4), ${runAfter} = now() WHERE ${mine(1)}`,
+    failed: `UPDATE ${table} SET ${lastError} = $3, ${runAfter} = pg_catalog.now() + pg_catalog.make_interval(secs => $4) WHERE ${mine(1)}${still}`,
+    dead: `UPDATE ${table} SET ${lastError} = $3, ${attempts} = greatest(${attempts}, $4), ${runAfter} = now() WHERE ${mine(1)}${still}`,
     attempts: columns.attempts ?? 'attempts',
     id: columns.id ?? 'id',
   };

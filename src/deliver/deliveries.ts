@@ -54,7 +54,8 @@ export class Delivering {
   readonly #plan: DeliveryPlan;
   readonly #options: DeliveringOptions;
   readonly #slots: Semaphore;
-  readonly #lease: Lease;
+  #lease: Lease;
+  readonly #leaseIf: (meant: string | null) => Lease;
   readonly #post: ReturnType<typeof createDelivery>;
   /** The connection runs one statement at a time. */
   readonly #turn = new Semaphore(1);
@@ -74,15 +75,23 @@ export class Delivering {
     const id = plan.idColumn === null ? `pg_catalog.concat('${prefix}_', id)` : quote(plan.idColumn);
     const body = `${quote(plan.column)}::text`;
     const returning = `id::text AS id, attempts::text AS attempts, (${id})::text AS delivery, CASE WHEN pg_catalog.octet_length(${body}) <= ${limits.deliverBodyBytesMax} THEN ${body} END AS body, (${body} IS NOT NULL)::text AS has_body`;
+    const only = plan.key === null ? 'true' : first(from, plan.key);
+    this.#leaseIf = (meant) => leaseOn(from, {}, only, returning, meant);
     try {
-      this.#lease = leaseOn(from, {}, plan.key === null ? 'true' : first(from, plan.key), returning);
+      this.#lease = this.#leaseIf(null);
     } catch (error) {
       throw new PlainError((error as Error).message);
     }
   }
 
-  /** `begun`: the first claim has succeeded. On one connection at a time. */
-  async work(statement: RunStatement, signal: AbortSignal, begun: () => void): Promise<void> {
+  /** `begun`: the first claim has succeeded. `meant`: a condition of each statement (leaseOn); null: none. On one connection at a time. */
+  async work(
+    statement: RunStatement,
+    signal: AbortSignal,
+    begun: () => void,
+    meant: string | null = null,
+  ): Promise<void> {
+    this.#lease = this.#leaseIf(meant);
     const { concurrency, attempts, key } = this.#plan;
     const running = new Set<Promise<void>>();
     const run: RunStatement = (text, values) =>

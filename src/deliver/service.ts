@@ -2,7 +2,8 @@
  * The deliveries of `headgate start`: each table of its plans, for as long as it runs. Takes plans, the engine and how owners log in; gives observations.
  * Refuses nothing: what stands in the way of a table is told, and tried again. Several Headgates may have the same plans: the lease divides the rows.
  *
- * A row that is done is an UPDATE, which may run code of the table: it runs in a session of the table's owner, as `keep` does.
+ * A row that is done is an UPDATE, which may run code of the table: it runs in a session of the table's owner, as `keep` does. Each statement has a
+ * transaction, which first holds the table and compares its owner, and is parsed only if the name still means that table.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
@@ -14,7 +15,7 @@ import { limits } from '../config/limits.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import { Semaphore } from '../kit/semaphore.ts';
 import { plainTransaction } from '../kit/plain-settings.ts';
-import { quoteIdentifier as quote } from '../kit/sql-text.ts';
+import { namesAsParsed, quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
 import type { Observe, TableName } from '../observe/observations.ts';
 import { Delivering } from './deliveries.ts';
 import type { RunStatement } from './deliveries.ts';
@@ -26,6 +27,13 @@ export interface DeliveriesOptions {
   readonly engine: Pick<Engine, 'clientConfig' | 'defaultDatabase' | 'unavailable'>;
   readonly logins: Pick<OwnerLogins, 'owner'>;
   readonly observe: Observe;
+  /** A statement that fails unless the name means the table and its owner is the same, and keeps both so until the transaction ends. */
+  readonly hold: (table: HeldTable, of: { readonly owner: string; readonly own: boolean }) => string;
+}
+
+interface HeldTable {
+  readonly oid: string;
+  readonly name: string;
 }
 
 /**
@@ -33,7 +41,7 @@ export interface DeliveriesOptions {
  * own, so that whoever may create
  * operators could have code of his run in the owner's session.
  */
-const lookUp = `SELECT c.relowner::pg_catalog.text AS owner,
+const lookUp = `SELECT c.oid::pg_catalog.text AS oid, c.relowner::pg_catalog.text AS owner,
   (pg_catalog.pg_get_userbyid(c.relowner) = current_user)::pg_catalog.text AS own,
   (SELECT headgate.placed(w.relation, i.value)::pg_catalog.text FROM headgate.webhook_table w CROSS JOIN LATERAL pg_catalog.jsonb_array_elements(w.includes) i
     WHERE w.relation = c.oid AND i.value ->> 'what' = 'timestamp' LIMIT 1) AS arrival,
@@ -47,12 +55,14 @@ WHERE n.nspname = $1 AND c.relname = $3 AND c.relkind IN ('r', 'p')`;
 const count = (
   from: string,
   since: string,
+  meant: string,
 ): string => `SELECT count(*) FILTER (WHERE NOT dead)::pg_catalog.text AS open,
   count(*) FILTER (WHERE dead)::pg_catalog.text AS dead,
   coalesce(extract(epoch FROM pg_catalog.now() - min(since) FILTER (WHERE NOT dead)), 0)::pg_catalog.text AS oldest
-FROM (SELECT attempts >= $1 AND run_after <= pg_catalog.now() AS dead, ${quote(since)} AS since FROM ${from} WHERE done_at IS NULL) rows`;
+FROM (SELECT attempts >= $1 AND run_after <= pg_catalog.now() AS dead, ${quote(since)} AS since FROM ${from} WHERE done_at IS NULL AND ${meant}) rows`;
 
 interface Found {
+  readonly oid: string;
   readonly owner: string;
   readonly own: boolean;
   readonly arrival: string | null;
@@ -97,10 +107,11 @@ export class Deliveries {
         await refuseUnreachable(plan);
         const found = await this.#look(database, plan);
         const login = await this.#login(database, found);
-        await this.#inSession(database, login, async (statement, ended) => {
-          const counting = count(from, found.arrival ?? 'run_after');
+        await this.#inSession(database, login, async (query, ended) => {
+          const { statement, meant } = await this.#held(query, from, found);
+          const counting = count(from, found.arrival ?? 'run_after', meant);
           const both = [
-            delivering.work(statement, ended.signal, () => (failures = 0)),
+            delivering.work(statement, ended.signal, () => (failures = 0), meant),
             this.#count(plan, table, counting, statement, ended.signal),
           ].map((it) => it.finally(() => ended.abort()));
           const failed = (await Promise.allSettled(both)).find((it) => it.status === 'rejected');
@@ -118,6 +129,40 @@ export class Deliveries {
         failures === 0 ? deliverRetryMs : backoffMs(failures, deliverPauseMs, deliverRetryMs, Math.random);
       await pause(restMs, undefined, { signal }).catch(() => undefined);
     }
+  }
+
+  /**
+   * Statements of a session of the table's owner: names mean PostgreSQL's own until they are parsed, and then the table's code sees the path that the server
+   * gives the session. `meant`: their condition.
+   */
+  async #held(
+    query: RunStatement,
+    from: string,
+    found: Found,
+  ): Promise<{ readonly statement: RunStatement; readonly meant: string }> {
+    const [row] = await query(`SELECT pg_catalog.current_setting('search_path') AS path`, []);
+    const path = `pg_catalog.set_config('search_path', ${quoteLiteral(row?.['path'] ?? '')}, true)`;
+    const hold = this.#options.hold({ oid: found.oid, name: from }, found);
+    const begin = `BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL search_path = pg_catalog, pg_temp; ${hold}`;
+    const turns = new Semaphore(1);
+    const statement: RunStatement = async (text, values) => {
+      const done = await turns.turn();
+      try {
+        await query(begin, []);
+        const rows = await query(text, values);
+        await query('COMMIT', []);
+        return rows;
+      } catch (error) {
+        await query('ROLLBACK', []).catch(() => undefined);
+        throw error;
+      } finally {
+        done();
+      }
+    };
+    return {
+      statement,
+      meant: `${namesAsParsed('headgate', from, found.oid)} AND (SELECT ${path}) IS NOT NULL`,
+    };
   }
 
   #delivering(plan: ServicePlan, table: TableName, from: string): Delivering {
@@ -154,8 +199,8 @@ export class Deliveries {
       const { foreign_type: foreign = null } = row;
       if (foreign !== null)
         throw new Error(`the type of column "${foreign}" has no operators of PostgreSQL's own`);
-      const { owner, own, arrival = null } = row;
-      return { owner: owner ?? '0', own: own === 'true', arrival };
+      const { oid, owner, own, arrival = null } = row;
+      return { oid: oid ?? '0', owner: owner ?? '0', own: own === 'true', arrival };
     });
   }
 

@@ -184,3 +184,55 @@ test('a file that cannot be meant refuses the start', async (t) => {
     assert.match(`${stdout}${stderr}`, says);
   }
 });
+
+test('a table that changes hands, or whose name means another one, runs no code with the rights of its former owner', async (t) => {
+  const to = await receiver(t);
+  const entry = (table: string) => ({ table, to: `http://${to.host}/${table}`, secretFile: 'secret' });
+  const file = await planFile(t, ['public.given', 'deal.moved', 'public.pathed'].map(entry));
+  const env = { HEADGATE_DELIVER: file, HEADGATE_DELIVER_HOSTS: to.host };
+  const headgate = await startHeadgate(t, { env });
+  const root = await headgate.client(t);
+  await root.query(`CREATE ROLE mallory LOGIN; CREATE SCHEMA deal AUTHORIZATION mallory; CREATE SCHEMA mal AUTHORIZATION mallory;
+    GRANT CREATE ON DATABASE dev TO mallory; SET ROLE mallory; CREATE TABLE mal.seen (who text, won text);
+    CREATE FUNCTION mal.evil() RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+      EXECUTE 'ALTER ROLE mallory SUPERUSER'; INSERT INTO mal.seen VALUES (current_user, 'all');
+    EXCEPTION WHEN insufficient_privilege THEN INSERT INTO mal.seen VALUES (current_user, 'nothing'); END $$;
+    CREATE FUNCTION mal.fired() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM mal.evil(); RETURN NEW; END';
+    CREATE FUNCTION mal.now() RETURNS timestamptz LANGUAGE plpgsql AS 'BEGIN PERFORM mal.evil(); RETURN pg_catalog.now(); END';
+    RESET ROLE; CREATE SCHEMA safe`);
+  // It finds a function of its own by its name.
+  await root.query(`CREATE FUNCTION safe.named() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM helps(); RETURN NEW; END';
+    CREATE FUNCTION public.helps() RETURNS void LANGUAGE sql AS ''`);
+  const trigger = (table: string, call: string) =>
+    `CREATE TRIGGER code BEFORE UPDATE ON ${table} FOR EACH ROW EXECUTE FUNCTION ${call}()`;
+  for (const name of ['public.given', 'deal.moved', 'public.pathed']) {
+    await root.query(await tableOf(name));
+    await root.query(trigger(name, 'safe.named'));
+  }
+  const add = (table: string) => root.query(`INSERT INTO ${table} (data) VALUES ('{}')`);
+  const arrived = async (table: string, count: number) =>
+    within(90_000, async () => assert.equal(to.taken(`/${table}`), count, table));
+  for (const table of ['public.given', 'deal.moved', 'public.pathed']) {
+    await add(table);
+    await arrived(table, 1);
+  }
+  // All of this while a session of root's delivers their rows.
+  await root.query('ALTER TABLE given OWNER TO mallory; SET ROLE mallory');
+  await root.query(`${trigger('given', 'mal.fired').replace('code', 'more')};
+    ALTER SCHEMA deal RENAME TO before; CREATE SCHEMA deal`);
+  await root.query(await tableOf('deal.moved'));
+  await root.query(
+    `${trigger('deal.moved', 'mal.fired')}; INSERT INTO deal.moved (id, data) OVERRIDING SYSTEM VALUE VALUES (100, '{}'); RESET ROLE`,
+  );
+  await add('given');
+  await arrived('public.given', 2);
+  await arrived('deal.moved', 2);
+  await root.query('ALTER DATABASE dev SET search_path = mal, pg_catalog, public');
+  await root.query(
+    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'headgate deliver'`,
+  );
+  await root.query(`INSERT INTO public.pathed (data) VALUES ('{}')`);
+  await arrived('public.pathed', 2);
+  const { rows } = await root.query('SELECT DISTINCT who, won FROM mal.seen');
+  assert.deepEqual(rows, [{ who: 'mallory', won: 'nothing' }]);
+});
