@@ -56,6 +56,8 @@ export const described = ({ tables, sources, unusable, unanswering }: Snapshot) 
 export interface QueryHooks {
   /** Called before a query is put. */
   before?: (text: string) => Promise<unknown>;
+  /** Called when it is answered, before anybody has the answer. */
+  after?: (text: string) => Promise<unknown>;
 }
 
 /** A watcher that looks only when it is asked. `isOwn`: over sessions that are certainly Headgate's own. */
@@ -72,7 +74,10 @@ export async function watcherOf(
       query: async (given: string | { text: string }, ...rest: unknown[]) => {
         const text = typeof given === 'string' ? given : given.text;
         await hooks.before?.(text);
-        return text.startsWith('listen ') ? undefined : query(given, ...rest);
+        if (text.startsWith('listen ')) return undefined;
+        const answer = await query(given, ...rest);
+        await hooks.after?.(text);
+        return answer;
       },
     });
   }
