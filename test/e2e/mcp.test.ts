@@ -239,6 +239,22 @@ test('an agent looks at webhooks over the Model Context Protocol', { timeout: 18
         (await call(client, 'query', { sql: `SELECT ${named}` })).text,
         /reads what it is given the name of/,
       );
+    // The tools that read a table which is named, as a reader of it and as a superuser.
+    await other.query(
+      `CREATE TABLE traps.hook (data JSONB, x INT DEFAULT 1) WITH (connector = 'webhook', document = 'data')`,
+    );
+    await other.query(`ALTER TABLE traps.hook SET (readers = 'agent')`);
+    await other.query(`GRANT SELECT ON traps.hook TO agent; INSERT INTO traps.hook VALUES ('1')`);
+    const reading = [client, await connected(t, headgate, 'root')];
+    for (const reader of reading)
+      assert.equal((await call(reader, 'rows', { table: 'traps.hook' })).rows.length, 1);
+    await other.query('CREATE STATISTICS traps.hooked ON (x + traps.trap()), x FROM traps.hook');
+    for (const reader of reading)
+      for (const tool of ['rows', 'wait']) {
+        const { text, isError } = await call(reader, tool, { table: 'traps.hook' });
+        assert.equal(isError, true, tool);
+        assert.match(text, /belongs to the role other/, tool);
+      }
     for (const table of ['plain', 'harmless'])
       assert.deepEqual((await call(client, 'query', { sql: `SELECT x.a FROM traps.${table} x` })).rows, [
         { a: '1' },

@@ -50,7 +50,8 @@ const inTrees = ':(funcid|aggfnoid|winfnoid|opno|\\w*type(?:id)?) (\\d+)';
  * (json_populate_record), and what estimates ranges. Of a view of a role that this one is a member of, the owner knew what it calls.
  */
 const codeOf = `WITH RECURSIVE trusted AS (SELECT r.oid FROM pg_catalog.pg_roles r
-  WHERE r.rolsuper OR r.oid = (SELECT nspowner FROM pg_catalog.pg_namespace WHERE nspname = 'headgate') OR pg_has_role(session_user, r.oid, 'MEMBER')),
+  WHERE r.rolsuper OR r.oid = (SELECT nspowner FROM pg_catalog.pg_namespace WHERE nspname = 'headgate') OR pg_has_role(session_user, r.oid, 'MEMBER')
+    AND NOT (SELECT m.rolsuper FROM pg_catalog.pg_roles m WHERE m.rolname = session_user)),
 named AS (SELECT n.kind, n.name, s.oid AS schema FROM unnest($1::text[], $2::text[], $3::text[]) n(kind, schema, name)
   JOIN pg_catalog.pg_namespace s ON s.nspname = n.schema OR (n.schema IS NULL AND s.nspname = ANY ($4::text[]))),
 relations AS (SELECT c.oid FROM named n JOIN pg_catalog.pg_class c ON n.kind = 'relation' AND c.relname = n.name AND c.relnamespace = n.schema
@@ -141,11 +142,23 @@ export async function queryOf(session: CommandSession, text: string): Promise<Qu
 }
 
 export async function queryRows(session: CommandSession, { text, names, path }: Query): Promise<ToolResult> {
+  await refuseCode(session, names, path);
+  await session.typed('SET LOCAL search_path TO DEFAULT');
+  return fetched(session, text, limits.mcpQueryRowsMax);
+}
+
+/** Of reading a table whose name is known; in a transaction. Throws PlainError. */
+export async function refuseCodeOf(
+  session: CommandSession,
+  { schema, table }: { readonly schema: string; readonly table: string },
+): Promise<void> {
+  await refuseCode(session, [{ kind: 'relation', schema, name: table }], '{}');
+}
+
+async function refuseCode(session: CommandSession, names: readonly Name[], path: string): Promise<void> {
   const columns = (['kind', 'schema', 'name'] as const).map((key) => names.map((name) => name[key]));
   const [found] = await session.rows(codeOf, [...columns, path, harmless, readers]);
   if (found !== undefined) throw new PlainError(found['why'] ?? '');
-  await session.typed('SET LOCAL search_path TO DEFAULT');
-  return fetched(session, text, limits.mcpQueryRowsMax);
 }
 
 /** The names in a text, which is one SELECT, and the SELECT without a semicolon. */

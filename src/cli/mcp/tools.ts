@@ -23,7 +23,7 @@ import { perhaps, storedTables } from '../stored-requests.ts';
 import { tailElsewhere } from '../tail.ts';
 import type { ArgumentTypes } from './arguments.ts';
 import { fetched } from './fetched.ts';
-import { queryOf, queryRows } from './query.ts';
+import { queryOf, queryRows, refuseCodeOf } from './query.ts';
 import type { Tool, ToolResult } from './server.ts';
 
 export interface ToolSetting {
@@ -118,7 +118,10 @@ function printed({ where, settings, version, io }: ToolSetting): Tool[] {
           ...optional,
         },
       },
-      (given, own) => next(where, given, own),
+      async (given, own) => {
+        await refuseNamed(where, given, own.signal);
+        return next(where, given, own);
+      },
     ),
     tool(
       'senders',
@@ -206,6 +209,7 @@ function selected(setting: ToolSetting): Tool[] {
       async (session, given) => (await storedTables(session, [textOf(given, 'table')]))[0],
       async (session, given, found) => {
         if (found === undefined) throw new PlainError('this table does not exist');
+        await refuseCodeOf(session, found);
         const order = found.arrival === null ? 't.ctid DESC' : `${found.arrival} DESC NULLS LAST`;
         return fetched(session, `SELECT t.* FROM ${found.from} t ORDER BY ${order}`, count(given));
       },
@@ -335,6 +339,18 @@ async function printedBy(
       .filter((line) => line !== '')
       .map((line) => JSON.parse(line) as unknown),
   };
+}
+
+/** `tail` reads a table that is named whoever its owner is. Throws PlainError. */
+async function refuseNamed(where: Where, given: Given, signal: AbortSignal): Promise<void> {
+  const name = textOf(given, 'table');
+  if (name === '') return;
+  await connected(where, signal, async (session) => {
+    const [found] = await storedTables(session, [name]);
+    await beginReading(session);
+    if (found !== undefined) await refuseCodeOf(session, found);
+    return { rows: [] };
+  });
 }
 
 /** The first line that `tail` prints; nothing, if none comes in time. */
