@@ -156,10 +156,22 @@ async function count(
     // A text is counted only where it was looked for.
     whole: filter.text === '',
     rememberedSinceMs: since === 0 ? null : since,
-    forgottenMs: since === 0 ? beganMs : since,
+    forgottenMs: forgottenOf(all) ?? beganMs,
     refusedSinceMs: sinceMs(kept?.['since']),
     handshakesSinceMs: sinceMs(asked?.['since']),
   };
+}
+
+/**
+ * Since when all of them are remembered, newest first: each process keeps its last ones, so the one that has forgotten the latest decides. null: there
+ * is none. Ids are the process's name and a number from 0 on (ring-buffer.ts).
+ */
+export function forgottenOf(lines: readonly Pick<TailLine, 'id' | 'arrivedAtMs'>[]): number | null {
+  const oldest = new Map(lines.map((line) => [line.id.slice(0, line.id.lastIndexOf('.')), line]));
+  const full = [...oldest.values()].filter(({ id }) => !id.endsWith('.0'));
+  const [first] = [...oldest.values()].toSorted(byArrival).slice(-1);
+  if (first === undefined) return null;
+  return Math.max(first.arrivedAtMs, ...full.map(({ arrivedAtMs }) => arrivedAtMs));
 }
 
 /** A request that is remembered, by its id; the id under which it was kept, if it was. null: it is forgotten, or not of the role's. */

@@ -23,6 +23,7 @@ import { RequestPanel } from './request-panel.tsx';
 import { Fresh, RequestRows } from './request-rows.tsx';
 import { clockOf, whenText } from './request-time.tsx';
 import { RetryProgress } from './retry-all.tsx';
+import { resultOf } from '../request-filter.ts';
 import { go, route, to } from './route.ts';
 import { useSenders } from './senders.ts';
 
@@ -184,13 +185,21 @@ function Older({
   readonly address: ListAddress;
 }): JSX.Element | null {
   const { schema, table, result, code, cause, sender, event, stored, checked, q } = address;
-  const { forgottenMs } = list.state.value;
+  const { forgottenMs, rows } = list.state.value;
   const [{ fromMs, untilMs }] = useState(() => filterOf(address, Date.now()));
   const more = code + cause + sender + event + stored + checked + q;
   if (table === '' || more !== '' || !['', 'stored'].includes(result) || forgottenMs === null) return null;
+  const accepted = rows.filter((row) => ['stored', 'spooled'].includes(resultOf(row)));
+  const listed = new Set(accepted.map(({ arrivedAtMs }) => arrivedAtMs));
   const beforeMs = untilMs === 0 ? forgottenMs : Math.min(forgottenMs, untilMs);
   return fromMs < beforeMs ? (
-    <OlderRows of={{ schema, table }} pages={list.earlier} beforeMs={beforeMs} fromMs={fromMs} />
+    <OlderRows
+      of={{ schema, table }}
+      pages={list.earlier}
+      listed={listed}
+      beforeMs={beforeMs}
+      fromMs={fromMs}
+    />
   ) : null;
 }
 

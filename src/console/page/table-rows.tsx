@@ -23,13 +23,15 @@ interface Props {
   readonly of: TableRef;
   /** How many pages were asked for. */
   readonly pages: Signal<number>;
+  /** When those arrived that the list has: they are not shown again. */
+  readonly listed: ReadonlySet<number>;
   /** Exclusive. */
   readonly beforeMs: number;
   /** 0: from the first one on. */
   readonly fromMs: number;
 }
 
-export function OlderRows({ of, pages, beforeMs, fromMs }: Props): JSX.Element | null {
+export function OlderRows({ of, pages, listed, beforeMs, fromMs }: Props): JSX.Element | null {
   const { value, failure } = useRows(readArrival(of.schema, of.table));
   if (failure !== null) return <Wrong failure={failure} />;
   const known = value?.[0];
@@ -63,7 +65,7 @@ export function OlderRows({ of, pages, beforeMs, fromMs }: Props): JSX.Element |
       </p>
     );
   const first = { before: new Date(beforeMs).toISOString(), n: isOwn ? 0 : 1, isFirst: true };
-  return <Arrivals of={of} pages={pages} column={column} fromMs={fromMs} {...first} />;
+  return <Arrivals of={of} pages={pages} listed={listed} column={column} fromMs={fromMs} {...first} />;
 }
 
 const keepsMore = ({ schema, table }: TableRef, column: string | null): string =>
@@ -74,6 +76,7 @@ const keepsMore = ({ schema, table }: TableRef, column: string | null): string =
 interface ArrivalsProps {
   readonly of: TableRef;
   readonly pages: Signal<number>;
+  readonly listed: ReadonlySet<number>;
   readonly column: string;
   readonly fromMs: number;
   /** As PostgreSQL writes it. */
@@ -84,7 +87,16 @@ interface ArrivalsProps {
 }
 
 /** One page, and the next ones below it. */
-function Arrivals({ of, pages, column, fromMs, before, n, isFirst }: ArrivalsProps): JSX.Element | null {
+function Arrivals({
+  of,
+  pages,
+  listed,
+  column,
+  fromMs,
+  before,
+  n,
+  isFirst,
+}: ArrivalsProps): JSX.Element | null {
   const sql = earlierArrivals(of, column, before, fromMs);
   const { value, failure } = useRowsIf(sql);
   if (failure !== null) return <Wrong failure={failure} />;
@@ -102,15 +114,18 @@ function Arrivals({ of, pages, column, fromMs, before, n, isFirst }: ArrivalsPro
       ) : null}
       <table class="lines" aria-label={`Accepted before ${when}`}>
         <tbody>
-          {value.map((row) => (
-            <Arrival key={row['at']} of={of} column={column} row={row} />
-          ))}
+          {value
+            .filter((row) => !listed.has(timeOf(row['at'] ?? null)))
+            .map((row) => (
+              <Arrival key={row['at']} of={of} column={column} row={row} />
+            ))}
         </tbody>
       </table>
       {last?.['more'] !== 't' ? null : pages.value > n ? (
         <Arrivals
           of={of}
           pages={pages}
+          listed={listed}
           column={column}
           fromMs={fromMs}
           before={last['at'] ?? ''}
