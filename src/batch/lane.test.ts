@@ -357,6 +357,35 @@ suite('lanes', () => {
     lanes.close();
   });
 
+  test('deadlines are looked at while requests wait, and nothing is when none does', async (t) => {
+    t.mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
+    const { options, groups, at, endTurn, finish } = bench();
+    let looks = 0;
+    const clock = () => ((looks += 1), at.now);
+    const lanes = new Lanes(options.commit, { ...options, clock }, options.endOfTurn);
+    const looksIn = (ms: number) => {
+      const before = looks;
+      for (let passed = 0; passed < ms; passed += 50) t.mock.timers.tick(50);
+      return looks - before;
+    };
+    assert.equal(looksIn(30_000), 0);
+    for (let round = 0; round < 2; round++) {
+      const first = lanes.submit(rowsOf(one, 1));
+      endTurn();
+      const late = lanes.submit(rowsOf(one, 1));
+      assert.equal(looksIn(200), 4);
+      at.now += 101;
+      t.mock.timers.tick(50);
+      assert.equal(codeOf(await first), 'unknown deadline');
+      assert.equal(codeOf(await late), 'aborted deadline');
+      assert.equal(looksIn(200), 4, 'the group is still at the engine');
+      await finish();
+      assert.equal(groups.length, 0);
+      assert.equal(looksIn(30_000), 0);
+    }
+    lanes.close();
+  });
+
   test("a lane's measured pace is kept while requests come, and for a minute or two after the last", async (t) => {
     t.mock.timers.enable({ apis: ['setInterval'] });
     const { options, groups, at, endTurn, finish } = bench({ groupTargetMs: 100 });

@@ -3,7 +3,8 @@
  * speed, when none came for a minute.
  *
  * Takes Rows and returns receipts (see lane.ts); refuses with `lane_full`, `draining`, `deadline`, `chain_broken`.
- * Owns the only timer of the batch room, which settles receipts past their deadline.
+ * Owns the only timers of the batch room: one settles receipts past their deadline, and runs only while rows wait; the other forgets
+ * unused lanes.
  *
  * The side track: large requests that have no order to keep are committed at the same time as the small ones of their table,
  * which would otherwise wait for as long as a million rows take. Only a few of them run at one time over all tables, so
@@ -24,8 +25,8 @@ import type { Limits } from '../config/limits.ts';
 
 /** How often receipts are compared with their deadline, ms: an answer is late by at most this much. */
 const sweepIntervalMs = 50;
-/** How often unused lanes are looked for, in sweeps: a minute. Making a lane costs more than keeping it. */
-const sweepsToRest = 1_200;
+/** How often unused lanes are looked for, ms. Making a lane costs more than keeping it. */
+const restIntervalMs = 60_000;
 
 /** What is known of a request before its body is read. */
 export interface ExpectedRequest {
@@ -51,10 +52,11 @@ export class Lanes {
   readonly #lanes = new Map<string, Open>();
   /** For the large requests of all tables together. */
   readonly #passes: Semaphore;
-  readonly #sweeper: NodeJS.Timeout;
+  readonly #resting: NodeJS.Timeout;
+  /** While lanes are not idle, and until the next sweep after that. */
+  #sweeper: NodeJS.Timeout | null = null;
   /** Lanes that are not idle. */
   #busy = 0;
-  #sweeps = 0;
   #taken = 0;
   #draining = false;
   #whenIdle: (() => void)[] = [];
@@ -69,8 +71,8 @@ export class Lanes {
     this.#context = context;
     this.#ofLanes = { commit, limits, clock, endOfTurn: allAtOnce(endOfTurn), onIdle: () => this.#onIdle() };
     this.#passes = new Semaphore(limits.largeCommitsMax);
-    this.#sweeper = setInterval(() => this.#sweep(), sweepIntervalMs);
-    this.#sweeper.unref();
+    this.#resting = setInterval(() => this.#forgetRested(), restIntervalMs);
+    this.#resting.unref();
   }
 
   /** How many rows wait, for each table that has work. */
@@ -122,7 +124,7 @@ export class Lanes {
     const { lane } = open;
     const wasIdle = lane.state === 'idle';
     const outcome = lane.submit(rows);
-    if (wasIdle && lane.state !== 'idle') this.#busy += 1;
+    if (wasIdle && lane.state !== 'idle') this.#onBusy();
     return outcome;
   }
 
@@ -153,8 +155,14 @@ export class Lanes {
   /** Ends at once: requests that still wait are refused with `draining`. */
   close(): void {
     this.#draining = true;
-    clearInterval(this.#sweeper);
+    clearInterval(this.#resting);
+    if (this.#sweeper !== null) clearTimeout(this.#sweeper);
     for (const { lane } of this.#lanes.values()) lane.abort('draining');
+  }
+
+  #onBusy(): void {
+    this.#busy += 1;
+    this.#sweepLater();
   }
 
   #onIdle(): void {
@@ -163,11 +171,18 @@ export class Lanes {
     for (const resolve of this.#whenIdle.splice(0)) resolve();
   }
 
+  #sweepLater(): void {
+    if (this.#sweeper !== null) return;
+    this.#sweeper = setTimeout(() => this.#sweep(), sweepIntervalMs);
+    this.#sweeper.unref();
+  }
+
   #sweep(): void {
+    this.#sweeper = null;
+    if (this.#busy === 0) return;
     const now = this.#context.clock();
     for (const { lane } of this.#lanes.values()) lane.expire(now);
-    this.#sweeps += 1;
-    if (this.#sweeps % sweepsToRest === 0) this.#forgetRested();
+    this.#sweepLater();
   }
 
   #forgetRested(): void {
