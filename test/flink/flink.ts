@@ -70,7 +70,11 @@ test('what Flink computes is what PostgreSQL says, whoever is killed', { timeout
             `SELECT ${columns} FROM views.${view} ORDER BY 1, 2`,
           );
           const { rows: stored } = await client.query<object>(`SELECT * FROM (${query}) q ORDER BY 1, 2`);
-          assert.deepEqual(computed, stored, `${await readersOf(client)}\n${stage.job.stderr.slice(-2_000)}`);
+          assert.deepEqual(
+            computed,
+            stored,
+            `${await readersOf(client)}\n${stage.job.resumed.slice(-20_000)}\n${stage.job.stderr.slice(-2_000)}`,
+          );
         }
       } finally {
         await client.end();

@@ -11,6 +11,9 @@ const opened = ['util', 'lang', 'time', 'net', 'nio', 'lang.reflect', 'text', 'u
   .concat('java.base/sun.nio.ch')
   .map((name) => `--add-opens=${name}=ALL-UNNAMED`);
 
+/** Where a source goes on in the server's log, and what it leaves out. */
+const locator = 'io.debezium.connector.postgresql.connection.WalPositionLocator';
+
 export class FlinkJob {
   stderr = '';
   readonly #classes: string;
@@ -32,6 +35,7 @@ export class FlinkJob {
       '-XX:+UseSerialGC',
       '-XX:TieredStopAtLevel=1',
       '-Dorg.slf4j.simpleLogger.defaultLogLevel=warn',
+      `-Dorg.slf4j.simpleLogger.log.${locator}=trace`,
     ];
     const job = ['-cp', this.#classes, 'Job', this.#statements, this.#checkpoints];
     const child = spawn('java', [...settings, ...opened, ...job, ...(newest === null ? [] : [newest])], {
@@ -41,6 +45,14 @@ export class FlinkJob {
       .setEncoding('utf8')
       .on('data', (text: string) => (this.stderr = `${this.stderr}${text}`.slice(-100_000)));
     this.#child = child;
+  }
+
+  /** What the sources have said about where they went on. */
+  get resumed(): string {
+    return this.stderr
+      .split('\n')
+      .filter((line) => line.includes('WalPositionLocator'))
+      .join('\n');
   }
 
   /** The newest complete checkpoint; null: none is. */
