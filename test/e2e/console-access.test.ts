@@ -66,7 +66,8 @@ suite('getting into the console', () => {
     const named = await context.newPage();
     await named.goto(`http://localhost:${port}/console/#/health`);
     await named.getByText('Log in with a link').waitFor();
-    assert.match(await named.locator('pre.code').innerText(), /headgate console --open \/health/);
+    assert.match(await named.locator('.code pre').innerText(), /headgate console --open \/health/);
+    await named.getByText('Then: health').waitFor();
     const profile = await openPage(context.browser() ?? assert.fail());
     await profile.page.goto(base);
     await profile.page.getByText('Log in with a link').waitFor();
@@ -93,6 +94,9 @@ suite('getting into the console', () => {
     await menu.click();
     await second.getByRole('button', { name: 'other one' }).click();
     await overview(second);
+    // Nothing of Headgate is there yet, which is no mistake.
+    await second.getByText('Ready. Nothing has been received yet.').waitFor();
+    assert.equal(await second.locator('.wrong').count(), 0);
     await second.goto(`${base}#/sql`);
     await second.getByLabel('SQL').fill('SELECT current_database()');
     await second.keyboard.press('Control+Enter');

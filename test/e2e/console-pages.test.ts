@@ -283,6 +283,21 @@ suite('the pages of the console', () => {
       await page.getByRole('searchbox', { name: 'Jump to' }).fill('1');
       await found.filter({ hasText: 'Request 1' }).click();
       await holds(page, `location.hash === '#/dev/requests/r1'`);
+      // Escape closes it, also with a text in its field.
+      await page.keyboard.press('Control+k');
+      await page.getByRole('searchbox', { name: 'Jump to' }).fill('charted');
+      await page.keyboard.press('Escape');
+      await page.getByRole('dialog', { name: 'Jump to' }).waitFor({ state: 'hidden' });
+    });
+
+    await t.test('the page of secrets opens the one that is asked for, and no other', async () => {
+      await client.query(`CREATE SECRET of_nothing WITH (backend = 'meta') AS 'k'`);
+      await page.goto(`${base}#/dev/secrets?q=of_nothing`);
+      await page.getByRole('heading', { name: 'of_nothing' }).waitFor();
+      await page.goto(`${base}#/dev/secrets`);
+      await page.reload();
+      await page.getByRole('row', { name: /^of_nothing/ }).waitFor();
+      assert.equal(await page.getByLabel('New value').count(), 0);
     });
 
     await t.test('reasons above refused requests have counts and narrow the list', async () => {

@@ -84,6 +84,11 @@ function Found(): JSX.Element {
           const [first] = links;
           if (event.key === 'Enter' && first !== undefined) follow(first.href);
           if (event.key === 'ArrowDown') step(event, 1);
+          // It would only empty the field.
+          if (event.key === 'Escape') {
+            event.preventDefault();
+            jumping.value = false;
+          }
         }}
       />
       <ul

@@ -4,6 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { agoText } from '../visible-text.ts';
 import type { Loaded } from './load.ts';
 import type { Failure } from './server.ts';
+import { to } from './route.ts';
 import { away, run } from './server.ts';
 import type { SqlResponse } from '../api.ts';
 import { kindOf } from '../outcomes.ts';
@@ -201,9 +202,19 @@ export function Action({
   );
 }
 
+/** The database has no schema headgate: the first endpoint makes it. */
+export const isUnused = (failure: Failure | null): boolean =>
+  failure?.info.sqlstate === '42P01' && failure.info.error === 'this database has no schema headgate';
+
 /** An error of the engine or of Headgate, with its hint. */
 export function Wrong({ failure }: { readonly failure: Failure }): JSX.Element {
   const { error, code, sqlstate, detail, hint } = failure.info;
+  if (isUnused(failure))
+    return (
+      <p class="strip" role="status">
+        There is no endpoint in this database yet. <a href={to(['new'])}>Make one</a>
+      </p>
+    );
   // The page says above since when, and what that means.
   if (code === 'engine_unavailable' && away.value !== null)
     return (

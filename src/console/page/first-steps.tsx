@@ -48,10 +48,7 @@ export function FirstSteps(): JSX.Element {
           </span>
         </div>
         <Code text={`curl -d '{"hello":"world"}' ${shellWord(urlOf('public', name))}`} />
-        <p class="faint">
-          It is refused with 404 until a table {name} exists: “Catch anything” makes it. You see it below
-          either way.
-        </p>
+        <p class="faint">It is refused with 404 until a table {name} exists: “Catch anything” makes it.</p>
       </section>
     </section>
   );

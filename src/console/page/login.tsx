@@ -4,8 +4,9 @@ import { useState } from 'preact/hooks';
 import type { LoginInfo } from '../api.ts';
 import { shellWord } from '../quote.ts';
 import { useLoaded } from './load.ts';
-import { goTo, here } from './route.ts';
-import { Skeleton, Wrong } from './components.tsx';
+import { goTo, here, route } from './route.ts';
+import { Code, Skeleton, Wrong } from './components.tsx';
+import { Text } from './text.tsx';
 import { call, loggedOut, logIn, token } from './server.ts';
 import type { Failure } from './server.ts';
 
@@ -42,6 +43,7 @@ export function LoginScreen(): JSX.Element {
           {loggedOut.value}
         </p>
       )}
+      <Then />
       {info.failure === null ? null : <Wrong failure={info.failure} />}
       {info.value === null ? info.failure === null && <Skeleton /> : null}
       {info.value?.by === 'link' ? <ByLink /> : null}
@@ -50,12 +52,32 @@ export function LoginScreen(): JSX.Element {
   );
 }
 
+/** Where the login leads. */
+function Then(): JSX.Element | null {
+  const { database, parts } = route.value;
+  if (parts.length === 0) return null;
+  return (
+    <p class="notice">
+      Then:{' '}
+      <b>
+        <Text of={parts.join(' / ')} max={120} />
+      </b>
+      {database === null ? null : (
+        <>
+          {' '}
+          in <Text of={database} max={80} />
+        </>
+      )}
+    </p>
+  );
+}
+
 function ByLink(): JSX.Element {
   return (
     <>
       <p>Log in with a link, which works once and for ten minutes. On the machine that runs Headgate:</p>
-      <pre class="code">headgate console{here().length > 1 ? <> --open {shellWord(here())}</> : null}</pre>
-      <p class="faint">Paste it into this tab or another one.</p>
+      <Code text={`headgate console${here().length > 1 ? ` --open ${shellWord(here())}` : ''}`} />
+      <p class="faint">Paste what it prints into the address bar of this tab or another one.</p>
       <p class="faint">
         In a container: docker compose exec headgate node /opt/headgate/dist/src/app/cli.js console
       </p>

@@ -15,7 +15,7 @@ import { FirstSteps } from './first-steps.tsx';
 import { useRows } from './load.ts';
 import { needing, needs } from './endpoint-problems.ts';
 import type { ResultRow } from './load.ts';
-import { Ago, Badge, Listing } from './components.tsx';
+import { Ago, Badge, isUnused, Listing } from './components.tsx';
 import { Text } from './text.tsx';
 import { timeOf } from '../request-rows.ts';
 import { RangeMenu, rangeOf, sumsOf, Traffic, useTraffic } from './time-range.tsx';
@@ -26,19 +26,17 @@ import { gapWords, troublesOf } from './endpoint-problem.tsx';
 export function Overview(): JSX.Element {
   const range = rangeOf(route.value.query, '24h');
   const traffic = useTraffic(null, range);
-  const tables = useRows(countTables, 15_000).value?.[0]?.['all'] ?? null;
+  const counted = useRows(countTables, 15_000);
+  const isNew = isUnused(counted.failure);
+  const tables = isNew ? '0' : (counted.value?.[0]?.['all'] ?? null);
   return (
     <>
       <header class="head">
         <h1>Overview</h1>
-        {tables === '0' ? null : (
-          <>
-            <RangeMenu range={range} />
-            <a class="button primary" href={to(['new'])} aria-label="New endpoint">
-              + <span class="wide-words">New endpoint</span>
-            </a>
-          </>
-        )}
+        {tables === '0' ? null : <RangeMenu range={range} />}
+        <a class="button primary" href={to(['new'])} aria-label="New endpoint">
+          + <span class="wide-words">New endpoint</span>
+        </a>
       </header>
       {tables === '0' ? (
         <FirstSteps />
@@ -49,17 +47,19 @@ export function Overview(): JSX.Element {
           <Traffic of={null} range={range} loaded={traffic} />
         </>
       )}
-      <div class="two">
-        <section class="card wide">
-          <LatestRequests
-            address={noAddress}
-            title={<h2>Latest requests</h2>}
-            max={10}
-            empty={<>No requests yet since Headgate started. They appear here within a second.</>}
-          />
-        </section>
-        <Reasons />
-      </div>
+      {isNew ? null : (
+        <div class="two">
+          <section class="card wide">
+            <LatestRequests
+              address={noAddress}
+              title={<h2>Latest requests</h2>}
+              max={10}
+              empty={<>No requests yet since Headgate started. They appear here within a second.</>}
+            />
+          </section>
+          <Reasons />
+        </div>
+      )}
     </>
   );
 }

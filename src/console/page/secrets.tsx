@@ -15,7 +15,8 @@ export function Secrets(): JSX.Element {
   const [text, setText] = useState(asked);
   const [chosen, setOpen] = useState<string | null | undefined>(undefined);
   // A link that names a secret, or a table that uses one only, opens it.
-  const users = loaded.value?.filter((row) => usersOf(row).split(', ').includes(asked)) ?? [];
+  const users =
+    asked === '' ? [] : (loaded.value?.filter((row) => usersOf(row).split(', ').includes(asked)) ?? []);
   const named =
     loaded.value?.find((row) => row['name'] === asked) ?? (users.length === 1 ? users[0] : undefined);
   const open = chosen === undefined ? (named === undefined ? null : keyOf(named)) : chosen;
@@ -43,40 +44,50 @@ export function Secrets(): JSX.Element {
         empty={<>You own no secrets. A new endpoint creates its own.</>}
       >
         {(rows) => (
-          <div class="scroll" tabIndex={0} role="region" aria-label="Secrets">
-            <table class="rows secrets">
-              <thead>
-                <tr>
-                  <th>name</th>
-                  <th>owner</th>
-                  <th>used by</th>
-                  <th>created</th>
-                  <th>changed</th>
-                  <th />
-                </tr>
-              </thead>
-              <tbody>
-                {rows
-                  .filter((row) => isNamed(row, text))
-                  .map((row) => (
-                    <Secret
-                      key={`${row['schema_name']}.${row['name']}`}
-                      row={row}
-                      toggle={() => setOpen(open === keyOf(row) ? null : keyOf(row))}
-                    />
-                  ))}
-              </tbody>
-            </table>
+          <>
+            <Table
+              rows={rows.filter((row) => isNamed(row, text))}
+              toggle={(row) => setOpen(open === keyOf(row) ? null : keyOf(row))}
+            />
             {rows
               .filter((row) => keyOf(row) === open)
               .map((row) => (
                 <Change key={keyOf(row)} row={row} done={loaded.reload} />
               ))}
-          </div>
+          </>
         )}
       </Listing>
       <Sql text={listSecrets} />
     </>
+  );
+}
+
+interface TableProps {
+  readonly rows: readonly ResultRow[];
+  readonly toggle: (row: ResultRow) => void;
+}
+
+function Table({ rows, toggle }: TableProps): JSX.Element {
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label="Secrets">
+      <table class="rows secrets">
+        <thead>
+          <tr>
+            <th>name</th>
+            <th>owner</th>
+            <th>used by</th>
+            <th>created</th>
+            <th>changed</th>
+            <th />
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <Secret key={keyOf(row)} row={row} toggle={() => toggle(row)} />
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }
 
