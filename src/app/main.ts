@@ -25,6 +25,7 @@ import { Endpoints } from '../ddl/endpoints.ts';
 import { doorAt, writePorts } from '../host/ports.ts';
 import { awaitReady } from './readiness.ts';
 import type { DoorGuards } from './door-guards.ts';
+import { DatabaseRights } from '../engine/database-rights.ts';
 import type { Engine } from '../engine/engine.ts';
 import { gatewayFunctions } from '../gateway/gateway-functions.ts';
 import { GatewayRole } from '../engine/gateway-role.ts';
@@ -222,6 +223,7 @@ async function openSqlAndEvents(
 /** For the SQL door and for POST /v1/sql. `releaseMore` releases connections to a database that were opened later. */
 function createSqlRewriter(deps: OpenRooms, releaseMore: (database: string) => Promise<void>): RewriteSql {
   const { settings, catalog, sealing, listener } = deps;
+  const rights = new DatabaseRights(deps.engine);
   const context = new StatementContext({
     settings,
     catalog,
@@ -230,6 +232,7 @@ function createSqlRewriter(deps: OpenRooms, releaseMore: (database: string) => P
     spooled: (database) => deps.spool?.shown(database) ?? {},
     onEnsured: async (database) =>
       listener.listeners?.tell({ what: 'ensure', database }, limits.catalogWaitMs),
+    mayRelease: (role, database) => rights.may(role, database),
     release: async (database) => {
       await releaseDatabase(deps, database);
       await listener.listeners?.tell({ what: 'release', database }, limits.catalogWaitMs);

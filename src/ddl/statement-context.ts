@@ -102,6 +102,8 @@ interface Behind {
   readonly spooled: (database: string) => Readonly<Record<string, object>>;
   /** The catalog of a database exists. */
   readonly onEnsured: (database: string) => Promise<unknown>;
+  /** Whether a role may drop, rename, move or copy a database. */
+  readonly mayRelease: (role: string, database: string) => Promise<boolean>;
   /** Closes every connection of Headgate's to this database. */
   readonly release: (database: string) => Promise<void>;
 }
@@ -200,9 +202,9 @@ export class StatementContext {
     await this.#behind.onEnsured(database);
   }
 
-  /** Closes every connection of Headgate's to this database. */
-  releaseDatabase(database: string): Promise<void> {
-    return this.#behind.release(database);
+  /** Closes every connection of Headgate's to this database, if the session's role may do what needs that. */
+  async releaseDatabase({ user }: Pick<SqlSession, 'user'>, database: string): Promise<void> {
+    if (await this.#behind.mayRelease(user, database)) await this.#behind.release(database);
   }
 
   /** What is stored on disk of requests to the tables of the asking role, by oid: the session can read what it is sent. */

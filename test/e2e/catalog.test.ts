@@ -68,6 +68,39 @@ suite('the catalog follows SQL', () => {
     await within(1_000, async () => assert.equal(await post('anything'), 200));
   });
 
+  test('whoever may not drop, rename or copy a database does not make Headgate let go of it', async (t) => {
+    const headgate = await shared();
+    const root = await headgate.client(t);
+    await root.query(`CREATE TABLE kept (data JSONB) WITH (connector = 'webhook'); CREATE ROLE nobody LOGIN; CREATE ROLE keeper LOGIN CREATEDB;
+      CREATE ROLE deputy LOGIN NOINHERIT; GRANT keeper TO deputy`);
+    const nobody = await headgate.clientAs(t, 'nobody');
+    for (const statement of [
+      'DROP DATABASE dev',
+      'DROP DATABASE IF EXISTS dev WITH (FORCE)',
+      'ALTER DATABASE dev RENAME TO dev2',
+      'ALTER DATABASE dev SET TABLESPACE pg_default',
+      'CREATE DATABASE copied TEMPLATE dev',
+    ])
+      for (let i = 0; i < 5; i++) {
+        await assert.rejects(nobody.query(statement), { code: '42501' }, statement);
+        assert.equal((await headgate.post('dev/public/kept', '{}')).status, 200, statement);
+      }
+    // Its owner may, and a role that can become the owner.
+    for (const [owner, become] of [
+      ['keeper', ''],
+      ['deputy', 'SET ROLE keeper'],
+    ] as const) {
+      const client = await headgate.clientAs(t, owner);
+      await client.query(become);
+      await client.query('CREATE DATABASE hers');
+      const hers = await headgate.client(t, 'hers');
+      await hers.query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')`);
+      assert.equal((await headgate.post('hers/public/t', '{}')).status, 200);
+      await hers.end();
+      await client.query('DROP DATABASE hers');
+    }
+  });
+
   test('a second database serves its own tables and can be dropped', async (t) => {
     const headgate = await shared();
     const dev = await headgate.client(t);
