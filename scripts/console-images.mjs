@@ -140,7 +140,7 @@ try {
       `SELECT data->>'action' AS action, data->'issue'->'id' AS issue, received_at\nFROM github_events\nORDER BY received_at DESC`,
     );
   await page.keyboard.press('Control+Enter');
-  await page.getByText(/^\d+ rows$/).waitFor();
+  await page.locator('.result-head', { hasText: /\d+ rows in/ }).waitFor();
   await picture('sql');
 } finally {
   await browser.close();
