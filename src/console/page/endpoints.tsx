@@ -11,6 +11,7 @@ import type { EndpointFilter } from '../endpoint-list.ts';
 import type { TableRef } from '../statements.ts';
 import { Name, urlOf } from './address.tsx';
 import { Bars, barsOf } from './chart.tsx';
+import { SearchField } from './find-text.tsx';
 import { Text } from './text.tsx';
 import type { BarKind } from './chart.tsx';
 import { FirstSteps } from './first-steps.tsx';
@@ -63,14 +64,7 @@ export function Endpoints(): JSX.Element {
         <h1>
           Endpoints <span class="faint">{counts === null ? '' : digitsText(counts['all'] ?? '')}</span>
         </h1>
-        <input
-          data-search
-          type="search"
-          placeholder="Name or secret /"
-          aria-label="Search endpoints"
-          value={text}
-          onInput={(event) => setText(event.currentTarget.value)}
-        />
+        <SearchField label="Search endpoints" placeholder="Name or secret" value={text} set={setText} />
         <a class="button primary" href={to(['new'])} aria-label="New endpoint">
           + <span class="wide-words">New endpoint</span>
         </a>

@@ -10,6 +10,7 @@ import { useRowsIf } from './load.ts';
 import { Text } from './text.tsx';
 import { Icon } from './icons.tsx';
 import { Menu } from './menu.tsx';
+import { SearchField } from './find-text.tsx';
 import { useTyped } from './text-filter.ts';
 import { isPhone } from './window.ts';
 import { isoOf, timeText } from './time-zone.ts';
@@ -166,14 +167,11 @@ function Search({
 }): JSX.Element {
   const [typed, setTyped] = useTyped(value, set);
   return (
-    <input
-      data-search
-      type="search"
-      class="grow"
-      placeholder="Text in body or headers, id, address   /"
-      aria-label="Search requests"
+    <SearchField
+      label="Search requests"
+      placeholder="Text in body or headers, id, address"
       value={typed}
-      onInput={(event) => setTyped(event.currentTarget.value)}
+      set={setTyped}
     />
   );
 }

@@ -12,6 +12,7 @@ import { Line, Names } from './request-rows.tsx';
 import { go, to } from './route.ts';
 import { useSenders } from './senders.ts';
 import { notReady } from './server.ts';
+import { SearchField } from './find-text.tsx';
 import { useTyped } from './text-filter.ts';
 
 /** How often the newest page is read again while something arrives, and otherwise. */
@@ -138,13 +139,11 @@ function Narrow({
   const [typed, setTyped] = useTyped(q, (text) => set({ q: text }));
   return (
     <>
-      <input
-        type="search"
-        data-search
-        aria-label="Search its requests"
+      <SearchField
+        label="Search its requests"
         placeholder="Text in body or headers"
         value={typed}
-        onInput={(event) => setTyped(event.currentTarget.value)}
+        set={setTyped}
       />
       <div class="segments" role="group" aria-label="What became of them">
         {['', 'stored', 'refused'].map((it) => (

@@ -16,6 +16,7 @@ import { keyOf, lastSeen } from './live.ts';
 import { useRows } from './load.ts';
 import type { ResultRow } from './load.ts';
 import { Code, Listing, Skeleton, Sql, Wrong } from './components.tsx';
+import { SearchField } from './find-text.tsx';
 import { Text } from './text.tsx';
 import { go, route } from './route.ts';
 import { asFailure, Failure, look } from './server.ts';
@@ -312,14 +313,7 @@ function Choice({ order, others, by }: Shown): JSX.Element {
         set({ at: at.trim(), q: text });
       }}
     >
-      <input
-        type="search"
-        data-search
-        aria-label="Text in rows"
-        placeholder="Text in rows   /"
-        value={text}
-        onInput={(event) => setText(event.currentTarget.value)}
-      />
+      <SearchField label="Text in rows" placeholder="Text in rows" value={text} set={setText} />
       <select
         aria-label="Order"
         value={by ?? ''}

@@ -6,6 +6,7 @@ import { useRows } from './load.ts';
 import type { ResultRow } from './load.ts';
 import { route } from './route.ts';
 import { Action, Ago, focused, Listing, Sql } from './components.tsx';
+import { SearchField } from './find-text.tsx';
 import { Text } from './text.tsx';
 import { timeOf } from '../request-rows.ts';
 
@@ -24,14 +25,7 @@ export function Secrets(): JSX.Element {
     <>
       <header class="head">
         <h1>Secrets</h1>
-        <input
-          data-search
-          type="search"
-          placeholder="Name or table /"
-          aria-label="Search secrets"
-          value={text}
-          onInput={(event) => setText(event.currentTarget.value)}
-        />
+        <SearchField label="Search secrets" placeholder="Name or table" value={text} set={setText} />
         <button type="button" class="primary" onClick={() => setOpen(open === 'new' ? null : 'new')}>
           New secret
         </button>
