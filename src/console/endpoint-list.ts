@@ -33,8 +33,8 @@ const stateOf = (of: string): string =>
     .join(', ');
 
 /** Of one table: headgate.endpoint_states. */
-export const readState = ({ schema, table }: TableRef): string => `SELECT ${stateOf('e')}
-FROM headgate.endpoint_states e WHERE e.schema_name = ${literal(schema)} AND e.table_name = ${literal(table)}`;
+export const readState = (oid: number): string => `SELECT ${stateOf('e')}
+FROM headgate.endpoint_states e WHERE e.relation = ${oid}::oid`;
 
 /** What it is about, in psql. */
 export const showGaps = ({ schema, table }: TableRef): string => `SELECT * FROM headgate.gaps

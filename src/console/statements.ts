@@ -29,10 +29,10 @@ GROUP BY schema_name, table_name, status, code, ${reasonOf('r')}
 ORDER BY requests DESC, last_at DESC
 LIMIT ${listMax.reasons}`;
 
-/** A table that is gone is a superuser's. */
+/** A table that is gone is a superuser's. Names are compared as pg_class has them: its index knows no text. */
 export const owned = (schema: string, table: string): string => `coalesce((
     SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE n.nspname::text = ${schema} AND c.relname::text = ${table}
+    WHERE n.nspname = ${schema}::name AND c.relname = ${table}::name
   ), true)`;
 
 export const readRefused = (

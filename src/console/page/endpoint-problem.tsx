@@ -162,7 +162,7 @@ interface Props {
 /** The banner of an endpoint's page. */
 export function Trouble({ of, oid, secrets }: Props): JSX.Element {
   const unusable = useUnusable([oid])[oid] ?? null;
-  const state = useRows(readState(of), 15_000).value?.[0];
+  const state = useRows(readState(Number(oid)), 15_000).value?.[0];
   return (
     <>
       {troublesOf(unusable, state).map((it) => (
