@@ -10,6 +10,7 @@ import { limits } from '../config/limits.ts';
 import type { Observation } from '../observe/observations.ts';
 import { OwnerLogins } from '../engine/owner-logins.ts';
 import { keepOnce } from './retention.ts';
+import { remove, rowsCutoff, rowsWithin } from './statements.ts';
 
 const table = (name: string, keep: string, more = '') =>
   `CREATE TABLE ${name} (data JSONB) INCLUDE TIMESTAMP AS arrived ${more} WITH (connector = 'webhook', keep = '${keep}')`;
@@ -300,6 +301,41 @@ suite('keep', () => {
       String((await root.run(`SELECT reason FROM headgate.kept WHERE schema_name = 'lent'`))[0]),
       /belongs to role "mallory"/,
     );
+  });
+
+  test('a schema that somebody else may rename leads to nothing that runs with the rights of the owner', async () => {
+    await root.run(`GRANT CREATE ON DATABASE postgres TO mallory; DROP SCHEMA IF EXISTS rented CASCADE`);
+    await mallory.run(`CREATE SCHEMA rented; GRANT USAGE, CREATE ON SCHEMA rented TO bob; CREATE TABLE counted (who name); GRANT INSERT ON counted TO PUBLIC;
+      CREATE FUNCTION counted() RETURNS int LANGUAGE sql AS 'INSERT INTO public.counted VALUES (current_user) RETURNING 1';
+      CREATE FUNCTION counts(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN (SELECT public.counted()); END';
+      CREATE TABLE rented.trap (data JSONB, arrived timestamptz); CREATE INDEX ON rented.trap ((public.counts(1))); GRANT ALL ON rented.trap TO bob;
+      TRUNCATE counted`);
+    const bob = new Door(server.socketDir, 'bob');
+    await root.run('ALTER ROLE bob LOGIN');
+    await bob.client.connect();
+    try {
+      await bob.run(table('rented.mine', '1 day', 'PARTITION BY RANGE (arrived)'));
+      await bob.run(
+        `CREATE TABLE rented.over PARTITION OF rented.mine FOR VALUES FROM ('2025-06-01') TO ('2025-06-02')`,
+      );
+      await bob.run(`INSERT INTO rented.over VALUES ('1', '2025-06-01')`);
+      const [[oid] = []] = await bob.run(`SELECT 'rented.over'::regclass::oid::text`);
+      // What the name could mean by the time at which each is read.
+      const leaf = { oid: String(oid), name: '"rented"."trap"' };
+      for (const statement of [
+        rowsWithin(leaf, '28', '1 MB', 1),
+        rowsCutoff(leaf, 'arrived', '1'),
+        remove(leaf, 'arrived', 'now', '-infinity', { indexed: true, lockable: true }, 10, null),
+      ])
+        await assert.rejects(bob.client.query(statement), { code: '22P02' }, statement);
+      assert.equal(await count('counted'), 0);
+      await pass();
+      assert.equal(await count('rented.over'), 0);
+      // No TRUNCATE, which takes whatever has the name.
+      assert.deepEqual(await root.run(`SELECT pg_relation_size('rented.over') > 0`), [[true]]);
+    } finally {
+      await bob.client.end();
+    }
   });
 
   test("a superuser's trigger runs, and partitions are gone through one by one", async () => {

@@ -194,7 +194,7 @@ class Keeping {
       const most = unit === 'rows' ? count : await rowsWithin(session, keep, leaf, rows);
       // Counted only if it is worth it.
       if (!/^\d+$/.test(most) || rows <= Number(most) * 1.01) return null;
-      return (await said(session, sql.rowsCutoff(leaf.name, arrival, most))) || null;
+      return (await said(session, sql.rowsCutoff(leaf, arrival, most))) || null;
     });
   }
 
@@ -280,7 +280,9 @@ class Keeping {
     { oid, name }: Leaf,
     arrival: string,
     { cutoff }: Bounds,
+    { rented }: LockedTable,
   ): Promise<number> => {
+    if (rented) return 0;
     await session.rows(sql.plainBounds);
     const [found] = await session.rows<{ rows: string }>(sql.outlived(name), [oid, arrival, cutoff]);
     if (found !== undefined) await session.rows(sql.empty(name));
@@ -314,7 +316,7 @@ async function said(session: RowSession, statement: string): Promise<string> {
 /** Empty: not known, because there are no rows. */
 async function rowsWithin(session: RowSession, keep: string, leaf: Leaf, rows: number): Promise<string> {
   const [of] = await session.rows<{ size: string }>(sql.rowSize, [leaf.oid]);
-  return said(session, sql.rowsWithin(leaf.name, of?.size ?? '28', keep, rows));
+  return said(session, sql.rowsWithin(leaf, of?.size ?? '28', keep, rows));
 }
 
 /** Somebody reads the partition: its rows are removed one by one. */

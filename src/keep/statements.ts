@@ -4,7 +4,13 @@
  */
 import { holdCodeBlock } from '../relations/lock-code.ts';
 import { trustedSql } from '../relations/owner-code.ts';
-import { quoteIdentifier as quote, quoteLiteral, stillNames, timeText } from '../kit/sql-text.ts';
+import {
+  namesAsParsed,
+  quoteIdentifier as quote,
+  quoteLiteral,
+  stillNames,
+  timeText,
+} from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 
 const pins = (
@@ -53,11 +59,12 @@ const said = (value: string): string => `coalesce(${value}, '') as said`;
 
 export interface Leaf {
   readonly oid: string;
+  /** As relationName() quotes it. */
   readonly name: string;
 }
 
 /** $1 oid: the table, or its partitions. */
-export const leaves = `select c.oid::text as oid, format('%I.%I', n.nspname, c.relname) as name
+export const leaves = `select c.oid::text as oid, format('"%s"."%s"', replace(n.nspname, '"', '""'), replace(c.relname, '"', '""')) as name
 from (
   select p.relid from pg_partition_tree($1::oid) p where p.isleaf
   union select $1::oid
@@ -89,6 +96,8 @@ export interface LockedTable {
   readonly same: boolean;
   /** A role that could rename the schema meanwhile, so that the name means another table, whose code would run in a superuser's session; null: none. */
   readonly landlord: string | null;
+  /** Somebody else could rename the schema meanwhile: what cannot compare the name in the moment in which it is read is left out. */
+  readonly rented: boolean;
   /** The column holds the time of arrival. */
   readonly timed: boolean;
   /** An index finds the oldest rows. */
@@ -120,7 +129,7 @@ export function looked(
   { own, condition }: Pick<KeptTable, 'own' | 'condition'>,
 ): string {
   return `select to_regclass(${quoteLiteral(name)})::oid = ${oid} as same,
-  case when ${own} or (select r.rolsuper from pg_roles r where r.rolname = current_user) then (${landlordSql}) end as landlord,
+  case when ${own} or (select r.rolsuper from pg_roles r where r.rolname = current_user) then (${landlordSql}) end as landlord, exists (${landlordSql}) as rented,
   exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = ${quoteLiteral(arrival)} and a.atttypid = 'timestamptz'::regtype) as timed,
   exists (select from pg_index i join pg_class ic on ic.oid = i.indexrelid join pg_am m on m.oid = ic.relam join pg_attribute a on a.attrelid = c.oid and a.attnum = i.indkey[0]
     where i.indrelid = c.oid and i.indisvalid and i.indpred is null and m.amname = 'btree' and a.attname = ${quoteLiteral(arrival)}) as indexed,
@@ -140,14 +149,14 @@ export const rowSize = `select '28 + ' || string_agg(format('coalesce(pg_column_
 from pg_attribute a where a.attrelid = $1::oid and a.attnum > 0 and not a.attisdropped`;
 
 /** How many rows there may be so that they take no more than `keep`; empty: there are none. */
-export const rowsWithin = (name: string, size: string, keep: string, rows: number): string =>
+export const rowsWithin = ({ oid, name }: Leaf, size: string, keep: string, rows: number): string =>
   `select ${said(`floor(pg_size_bytes(${quoteLiteral(keep)}) / avg(${size}))::bigint::text`)}
-from only ${name} t tablesample system (${Math.min(100, (100 * limits.keepSampleRows) / Math.max(1, rows))})`;
+from only ${name} t tablesample system (${Math.min(100, (100 * limits.keepSampleRows) / Math.max(1, rows))}) where ${namesAsParsed('headgate', name, oid)}`;
 
 /** The arrival of the oldest row that stays; empty: all stay. */
-export const rowsCutoff = (name: string, arrival: string, keep: string): string =>
+export const rowsCutoff = ({ oid, name }: Leaf, arrival: string, keep: string): string =>
   `select ${said(`(select ${timeText(`t.${quote(arrival)}`)} from only ${name} t where t.${quote(arrival)} is not null
-order by t.${quote(arrival)} offset greatest((select count(*) from only ${name}) - ${keep}, 0) limit 1)`)}`;
+order by t.${quote(arrival)} offset greatest((select count(*) from only ${name}) - ${keep}, 0) limit 1)`)} where ${namesAsParsed('headgate', name, oid)}`;
 
 /** For `outlived`: PostgreSQL writes the bounds of a partition as this setting wants it. Neither a trigger nor a function of a user runs after it. */
 export const plainBounds = `set local datestyle = 'ISO, YMD'`;
