@@ -38,26 +38,19 @@ if (left.length > 0 && (files.length === 0 || process.env.CI === 'true')) {
 
 const folder = temporary();
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
-// Made once and copied by all, unless no file needs a database; one more if a file starts the program. If they cannot be made, the first test that
-// needs a server says why.
+// Made once, unless all files are pure; all others copy it. If it cannot be made, the first test that needs a server says why.
 const template = join(folder, 'template');
-const programTemplate = join(folder, 'template-program');
-const isProgram = (file) => !file.startsWith(join('dist', 'src'));
-const needed = [
-  ...(files.some((file) => isProgram(file) || file.endsWith('.pg.test.js')) ? [template] : []),
-  ...(files.some(isProgram) ? [programTemplate] : []),
-];
-const made =
-  needed.length > 0 &&
-  spawnSync(process.execPath, ['dist/test/support/template.js', ...needed], { stdio: 'ignore' }).status === 0;
+const isPure = (file) => file.startsWith(join('dist', 'src')) && !file.endsWith('.pg.test.js');
+const made = files.every(isPure)
+  ? { status: null }
+  : spawnSync(process.execPath, ['dist/test/support/template.js', template], { stdio: 'ignore' });
 // Node reads this at every start, which takes longer than the rest of its startup; no test connects to the outside.
 const { NODE_EXTRA_CA_CERTS: _, ...inherited } = process.env;
 const env = {
   ...inherited,
   TMPDIR: folder,
   ...(long ? { HEADGATE_TEST_LONG: 'true' } : {}),
-  ...(made ? { HEADGATE_TEST_TEMPLATE: template } : {}),
-  ...(made && needed.length > 1 ? { HEADGATE_TEST_PROGRAM_TEMPLATE: programTemplate } : {}),
+  ...(made.status === 0 ? { HEADGATE_TEST_TEMPLATE: template } : {}),
 };
 
 const script = (name) => fileURLToPath(new URL(name, import.meta.url));

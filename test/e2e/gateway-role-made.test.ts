@@ -10,7 +10,7 @@ import type { Headgate } from '../support/headgate.ts';
 test('whoever created the gateway role before Headgate can neither become it, log in as it nor run what it left with its rights', async (t) => {
   const dataDir = await temporaryFolder(t);
   const start = (args: readonly string[]) =>
-    startHeadgate(t, { dataDir, fromNothing: true, args, env: { HEADGATE_SQL_PASSWORD: 'of-root' } });
+    startHeadgate(t, { dataDir, args, env: { HEADGATE_SQL_PASSWORD: 'of-root' } });
   const connect = async ({ ports: { sql: at } }: Headgate, user: string, password: string) => {
     const client = new Client({ host: at.host, port: at.port, user, password, database: 'dev' });
     client.on('error', () => {});

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { after, type TestContext } from 'node:test';
 import { Client, type ClientConfig } from 'pg';
 import { onEnd, removeFolder } from './cleanup.ts';
-import { fromMigrated } from './template.ts';
+import { fromTemplate } from './template.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { openPostgresEngine } from '../../src/engine/postgres.ts';
@@ -92,7 +92,7 @@ async function start(): Promise<Server> {
   }
   const folder = await mkdtemp(join(tmpdir(), 'headgate-test-'));
   try {
-    await fromMigrated(join(folder, 'data'));
+    await fromTemplate(join(folder, 'data'));
     const engine = await openEmbeddedEngine({ dataDir: join(folder, 'data'), observe: () => undefined });
     return {
       engine,

@@ -1,11 +1,9 @@
 /**
- * Data directories that the tests of one run copy instead of creating their own: initdb takes a second or two, a copy a fiftieth of
- * that. scripts/test.mjs creates them before the first file and removes them after the last one; a file that is run alone has none, and
- * creates what it needs. Run as a program, this creates the folder named by its first argument, for tests that need a database; and the
- * one named by its second, if there is one, for tests that start the whole program.
+ * A data directory that the tests of one run copy instead of creating their own: initdb takes a second or two, a copy a tenth of
+ * that. scripts/test.mjs creates it before the first file and removes it after the last one; a file that is run alone has none, and
+ * creates what it needs. Run as a program, this creates the folder named by its argument.
  */
-import { execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { execFile } from 'node:child_process';
 import { appendFile, mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -15,27 +13,14 @@ import { migrate, readMigrations } from '../../src/catalog/migrate.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { sharedMemory } from './server.ts';
 
-const { HEADGATE_TEST_TEMPLATE: migrated = '', HEADGATE_TEST_PROGRAM_TEMPLATE: started = '' } = process.env;
+const { HEADGATE_TEST_TEMPLATE: template = '' } = process.env;
 
-/** Fills a data directory that is empty or absent: a Headgate has run on it once, and nobody has used it. */
+/** Fills a data directory that is empty or absent. A cluster's owner may be another user, and is preserved. */
 export async function fromTemplate(dataDir: string): Promise<void> {
-  await fill(dataDir, started === '' ? migrated : started);
-}
-
-/** The same with nothing but the catalog, and that only in the default database. */
-export async function fromMigrated(dataDir: string): Promise<void> {
-  await fill(dataDir, migrated);
-}
-
-async function fill(dataDir: string, template: string): Promise<void> {
   if (template === '') return;
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
-  if ((await readdir(dataDir)).length === 0) await copy(template, dataDir);
-}
-
-/** A cluster's owner may be another user, and is preserved; the times of its files would cost a tenth more. */
-async function copy(from: string, to: string): Promise<void> {
-  await promisify(execFile)('cp', ['-R', '--preserve=mode,ownership', '--reflink=auto', `${from}/.`, to]);
+  if ((await readdir(dataDir)).length === 0)
+    await promisify(execFile)('cp', ['-a', '--reflink=auto', `${template}/.`, dataDir]);
 }
 
 /** For engines that live for seconds: lowers the cost of each start. */
@@ -47,51 +32,15 @@ wal_init_zero = 'off'
 wal_recycle = 'off'
 `;
 
-async function makeMigrated(dataDir: string): Promise<void> {
-  await onEngine(dataDir, async (client) => {
-    await migrate(client, readMigrations());
-    await appendFile(join(dataDir, 'pg', 'postgresql.conf'), forTests);
-    await client.query('select pg_reload_conf()');
-  });
-}
-
-/** As after every start except the first: with the gateway's role and what that has in the database, too. */
-async function makeStarted(dataDir: string, from: string): Promise<void> {
-  await mkdir(dataDir, { recursive: true, mode: 0o700 });
-  await copy(from, dataDir);
-  const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
-  const ports = ['listen', 'sql', 'gateway', 'admin'].map((door) => `--${door}-port=0`);
-  const args = [cli, 'start', `--data-dir=${dataDir}`, '--listen-host=127.0.0.1', ...ports];
-  const { PATH, HOME } = process.env;
-  const env = { PATH, HOME, HEADGATE_LISTENERS: '1' };
-  const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'ignore'], timeout: 60_000 });
-  const exited = once(child, 'exit');
-  // The banner, once all doors are open.
-  await Promise.race([once(child.stdout, 'data'), exited]);
-  child.stdout.resume();
-  child.kill('SIGTERM');
-  const [code] = (await exited) as [number | null];
-  if (code !== 0) throw new Error(`headgate ended with ${code}`);
-  await onEngine(dataDir, async (client) => {
-    const { rowCount } = await client.query(
-      "select from pg_event_trigger where evtname = 'headgate_gateway'",
-    );
-    if (rowCount !== 1) throw new Error('headgate was stopped before it was ready');
-    // Each program makes a master key of its own.
-    await client.query('delete from headgate.key_check');
-    await rm(join(dataDir, 'master.key'));
-  });
-}
-
-/**
- * Runs `work` in the default database. Leaves one empty file of the log instead of 16 MB of old log, which the checkpoint of the server's shutdown
- * removes.
- */
-async function onEngine(dataDir: string, work: (client: Client) => Promise<void>): Promise<void> {
+/** With the catalog, as after every start except the first. */
+async function make(dataDir: string): Promise<void> {
   const engine = await openEmbeddedEngine({ dataDir, observe: () => undefined });
   const client = new Client(engine.clientConfig(engine.defaultDatabase));
   await client.connect();
-  await work(client);
+  await migrate(client, readMigrations());
+  await appendFile(join(dataDir, 'pg', 'postgresql.conf'), forTests);
+  // Leaves one empty log file instead of 16 MB of old log, which the checkpoint of the server's shutdown removes.
+  await client.query('select pg_reload_conf()');
   await client.query('select pg_switch_wal()');
   await client.end();
   await engine.close();
@@ -107,8 +56,5 @@ async function removeMaps(base: string): Promise<void> {
   await Promise.all(maps.map((file) => rm(join(base, file))));
 }
 
-const [, program = '', forDatabases = '', forPrograms] = process.argv;
-if (program === fileURLToPath(import.meta.url)) {
-  await makeMigrated(forDatabases);
-  if (forPrograms !== undefined) await makeStarted(forPrograms, forDatabases);
-}
+const [, program = '', folder = ''] = process.argv;
+if (program === fileURLToPath(import.meta.url)) await make(folder);
