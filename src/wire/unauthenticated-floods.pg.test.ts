@@ -24,9 +24,12 @@ const sslRequest = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]);
 const halfHello = Buffer.from([0x16, 3, 1, 2, 0, 1]);
 const startup = Buffer.from('\0\0\0\x29\0\x03\0\0user\0stranger\0database\0postgres\0\0', 'latin1');
 const crowded = /C53300\0Mtoo many connections wait to be authenticated/;
-/** A door with few openings, and more strangers than that. */
+/**
+ * A door with few openings, and more strangers than that. They live in this process, too: as many as have no place come again in each turn of its event
+ * loop or two, and a client must take its next step before as many as there are places have come.
+ */
 const few = { sqlOpeningsMax: 40 };
-const fewSockets = 64;
+const fewSockets = 48;
 const addresses = ['127.0.0.2', '127.0.0.3', '127.0.0.4', '127.0.0.5'];
 
 const states: readonly [name: string, talk: (socket: Socket) => void][] = [
