@@ -349,7 +349,7 @@ async function tells(t: TestContext, headgate: Headgate, root: Client): Promise<
   assert.match(whole.text(), / {4}x: not kept, … \(3 characters\)\n/);
   await headgate.post('dev/public/alice_table', '{"later":1}');
   await failed.shows(refused, 2);
-  assert.doesNotMatch(failed.text(), /bob_table|200 {2}|POST/);
+  assert.doesNotMatch(failed.text(), /bob_table| 200 {2}|POST/);
   assert.doesNotMatch(whole.text(), /bob_table/);
 }
 
