@@ -190,6 +190,7 @@ test('webhooks while the database is away', async (t) => {
       assert.deepEqual(
         rows.map((row) => [row.relation, row.body.toString()]),
         [body(1), body(2)].map((text) => [null, text]),
+        JSON.stringify(await stage.sql('SHOW SPOOL')),
       );
     });
   });
