@@ -286,6 +286,26 @@ suite('the picture of a catalog', () => {
     assert.deepEqual([...watcher.picture.doubts], []);
   });
 
+  test('a table that is dropped while it is read is gone once a look has said so', async (t) => {
+    await root.run(webhook('short_lived'));
+    const hooks: QueryHooks = {};
+    const { watcher, settled, table } = await watcherOf(t, () => sessionOf(t), hooks);
+    let drop = async () => {
+      await root.run('DROP TABLE short_lived');
+      await watcher.ask();
+    };
+    hooks.after = async (text) => {
+      if (!isReading(text)) return;
+      const now = drop;
+      drop = () => Promise.resolve();
+      await now();
+    };
+    await root.run('ALTER TABLE short_lived RENAME data TO one');
+    for (let i = 0; i < 3; i++) await settled();
+    assert.equal(table('short_lived'), undefined);
+    assert.deepEqual([...watcher.picture.doubts], []);
+  });
+
   test('a partition that came between a look and a reading, or the look before it, is watched', async (t) => {
     await root.run('CREATE ROLE dave; CREATE TABLE late_part (data jsonb, n int)');
     for (const when of ['watched', 'looked'] as const) {

@@ -218,8 +218,11 @@ export class SnapshotCache {
     comparisons = this.#comparisons,
   ): void {
     const taken = new Set(some.map(({ relation }) => relation));
-    this.#replace(rows, unread, ({ oid }) => !taken.has(oid));
-    for (const oid of taken) {
+    // A look that was answered meanwhile says that it is gone; no further one would.
+    const isThere = ({ relation: oid }: UnreadRow | CatalogRow) =>
+      comparisons === this.#comparisons || this.#versions.has(oid);
+    this.#replace(rows.filter(isThere), unread.filter(isThere), ({ oid }) => !taken.has(oid));
+    for (const { relation: oid } of some.filter(isThere)) {
       const version = versions.get(oid);
       // It was dropped meanwhile, which the next look tells.
       if (version === undefined) continue;
