@@ -31,7 +31,7 @@ interface Since {
   /** Of the first of them; null: there are none. */
   sinceMs: number | null;
   lastMs: number;
-  readonly requests: Record<Exclude<(typeof outcomes)[number], 'stored'>, number>;
+  requests: Record<Exclude<(typeof outcomes)[number], 'stored'>, number>;
 }
 
 type Bounds = Pick<Limits, 'trafficTablesMax' | 'trafficWaitingMax' | 'trafficFlushMs'>;
@@ -75,17 +75,22 @@ export class TrafficCounts {
   }
 
   #addSince(relation: number, outcome: (typeof outcomes)[number], nowMs: number): void {
-    const known = this.#since.get(relation);
-    if (known === undefined && this.#since.size >= this.#limits.trafficTablesMax) return;
-    const isStored = outcome === 'stored';
-    const since = known === undefined || isStored ? newSince(known?.storedAtMs ?? null) : known;
+    let since = this.#since.get(relation);
+    if (since === undefined) {
+      if (this.#since.size >= this.#limits.trafficTablesMax) return;
+      since = newSince();
+      this.#since.set(relation, since);
+    }
     since.lastMs = nowMs;
-    if (isStored) since.storedAtMs = nowMs;
-    else {
+    if (outcome === 'stored') {
+      since.storedAtMs = nowMs;
+      if (since.sinceMs === null) return;
+      since.sinceMs = null;
+      since.requests = noneSince();
+    } else {
       since.sinceMs ??= nowMs;
       since.requests[outcome] += 1;
     }
-    this.#since.set(relation, since);
   }
 
   /** `nowMs`: by a monotonic clock. null: there is nothing to write, or not yet. */
@@ -116,12 +121,9 @@ function newCount(relation: number, minute: number): Count {
   return { relation, minute, requests, rows: 0, stale: 0, spooled: 0, took, lastMs: 0 };
 }
 
-const newSince = (storedAtMs: number | null): Since => ({
-  storedAtMs,
-  sinceMs: null,
-  lastMs: 0,
-  requests: { unauthorized: 0, refused: 0, unavailable: 0 },
-});
+const noneSince = (): Since['requests'] => ({ unauthorized: 0, refused: 0, unavailable: 0 });
+
+const newSince = (): Since => ({ storedAtMs: null, sinceMs: null, lastMs: 0, requests: noneSince() });
 
 /** A sender that gets 429 sends again, as one that gets 503. */
 function outcomeOf({ code }: CountedAnswer): (typeof outcomes)[number] {
