@@ -100,7 +100,11 @@ export class SpoolStage {
     assert.equal((await this.post(table, text)).status, 200);
   }
 
+  /** The spool of a database is opened behind the statement that makes its first table that spools: this waits for that. */
   async killServer(): Promise<void> {
+    await within(15_000, async () => {
+      assert([...this.files()].some((file) => file.endsWith('tables.sealed')));
+    });
     this.#read = this.headgate.stderr.length;
     await this.server.kill();
     // Until then, requests being committed are answered 503, because their outcome is unknown.
