@@ -117,11 +117,9 @@ export class DatabaseCatalog {
     return { snapshot: this.snapshot, ageMs: this.#parts.clock() - this.#watcher.confirmedAtMs };
   }
 
-  /** What an earlier process knew; ignored once this process has read the catalog. */
+  /** What an earlier process knew; ignored once this process has looked at the catalog. */
   remember(rows: readonly CatalogRow[], ageMs: number): void {
-    if (this.#watcher.picture.isWhole) return;
-    this.#watcher.picture.remember(rows);
-    this.#watcher.confirmedAtMs = this.#parts.clock() - ageMs;
+    if (this.#watcher.picture.remember(rows)) this.#watcher.confirmedAtMs = this.#parts.clock() - ageMs;
   }
 
   /** Does not wait on the hot path. Throws Refused. */

@@ -14,6 +14,7 @@ import type { QueryHooks } from '../../test/support/picture.ts';
 import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { migrate, readMigrations } from './migrate.ts';
+import type { CatalogRow } from './catalog-rows.ts';
 import { look, lookAt, watch, watched } from './queries.ts';
 
 const others = 9;
@@ -304,6 +305,27 @@ suite('the picture of a catalog', () => {
     for (let i = 0; i < 3; i++) await settled();
     assert.equal(table('short_lived'), undefined);
     assert.deepEqual([...watcher.picture.doubts], []);
+  });
+
+  test('what an earlier process knew of a table that is gone does not outlive the first look', async () => {
+    await root.run(webhook('gone_by_now'));
+    const earlier = pictureOf({});
+    await update(earlier, reader.client);
+    const rows = [...earlier.snapshot.sources.values()].map((row) => JSON.parse(row) as CatalogRow);
+    await root.run('DROP TABLE gone_by_now');
+    const key = 'public\0gone_by_now';
+    for (const when of ['before the look', 'behind it'] as const) {
+      const later = pictureOf({});
+      if (when === 'before the look') {
+        assert.ok(later.remember(rows));
+        assert.ok(later.snapshot.tables.has(key));
+      }
+      later.compare(await look(reader.client, later.mark));
+      assert.equal(later.remember(rows), false);
+      await later.read(reader.client);
+      assert.equal(later.snapshot.tables.get(key), undefined, when);
+      assert.equal(later.snapshot.tables.size, earlier.snapshot.tables.size - 1);
+    }
   });
 
   test('a partition that came between a look and a reading, or the look before it, is watched', async (t) => {

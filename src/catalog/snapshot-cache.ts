@@ -95,10 +95,12 @@ export class SnapshotCache {
     return isDoubtful && this.#context.clock() - this.#wholeAtMs > this.#context.limits.catalogWholeMs;
   }
 
-  /** What an earlier process knew; for a process that has read nothing yet. */
-  remember(rows: readonly CatalogRow[]): void {
+  /** What an earlier process knew. False: it is ignored, since the engine has answered a look, and would not say again what is gone by now. */
+  remember(rows: readonly CatalogRow[]): boolean {
+    if (this.#isWhole || this.#comparisons > 0) return false;
     this.#snapshot = nextSnapshot(this.#snapshot, this.#database, { rows, unread: [] }, this.#compiler);
     this.#isWhole = true;
+    return true;
   }
 
   /** Another connection may lead to another server: nothing is assumed to be unchanged. */
