@@ -45,15 +45,8 @@ export class Semaphore {
    * Runs the work when its turn comes. Work that takes longer than `heldMsMax` no longer counts, so that work that is stuck
    * blocks nobody.
    */
-  async run<T>(heldMsMax: number, work: () => Promise<T>): Promise<T> {
-    const done = await this.turn();
-    const timer = setTimeout(done, heldMsMax);
-    try {
-      return await work();
-    } finally {
-      clearTimeout(timer);
-      done();
-    }
+  run<T>(heldMsMax: number, work: () => Promise<T>): Promise<T> {
+    return runIn(this.turn(), heldMsMax, work);
   }
 
   #give(): void {
@@ -62,5 +55,21 @@ export class Semaphore {
     if (next === undefined) return;
     this.#waiting.delete(next);
     next();
+  }
+}
+
+/** As Semaphore.run. */
+export async function runIn<T>(
+  turn: Promise<() => void>,
+  heldMsMax: number,
+  work: () => Promise<T>,
+): Promise<T> {
+  const done = await turn;
+  const timer = setTimeout(done, heldMsMax);
+  try {
+    return await work();
+  } finally {
+    clearTimeout(timer);
+    done();
   }
 }

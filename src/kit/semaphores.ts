@@ -1,5 +1,5 @@
 /** A semaphore for each key, so that work of one key does not wait for that of another. One that nobody uses is forgotten. */
-import { Semaphore } from './semaphore.ts';
+import { runIn, Semaphore } from './semaphore.ts';
 
 interface Used {
   readonly semaphore: Semaphore;
@@ -37,14 +37,7 @@ export class Semaphores<Key> {
   }
 
   /** As Semaphore.run. */
-  async run<T>(key: Key, heldMsMax: number, work: () => Promise<T>): Promise<T> {
-    const done = await this.turn(key);
-    const timer = setTimeout(done, heldMsMax);
-    try {
-      return await work();
-    } finally {
-      clearTimeout(timer);
-      done();
-    }
+  run<T>(key: Key, heldMsMax: number, work: () => Promise<T>): Promise<T> {
+    return runIn(this.turn(key), heldMsMax, work);
   }
 }
