@@ -73,12 +73,8 @@ const keepsMore = ({ schema, table }: TableRef, column: string | null): string =
     ? `ALTER TABLE ${qualified(schema, table)} INCLUDE TIMESTAMP AS received_at`
     : `CREATE INDEX ON ${qualified(schema, table)} (${identifier(column)})`;
 
-interface ArrivalsProps {
-  readonly of: TableRef;
-  readonly pages: Signal<number>;
-  readonly listed: ReadonlySet<number>;
+interface ArrivalsProps extends Omit<Props, 'beforeMs'> {
   readonly column: string;
-  readonly fromMs: number;
   /** As PostgreSQL writes it. */
   readonly before: string;
   /** The next one is shown if more than so many were asked for. */
@@ -87,16 +83,8 @@ interface ArrivalsProps {
 }
 
 /** One page, and the next ones below it. */
-function Arrivals({
-  of,
-  pages,
-  listed,
-  column,
-  fromMs,
-  before,
-  n,
-  isFirst,
-}: ArrivalsProps): JSX.Element | null {
+function Arrivals(props: ArrivalsProps): JSX.Element | null {
+  const { of, pages, listed, column, fromMs, before, n, isFirst } = props;
   const sql = earlierArrivals(of, column, before, fromMs);
   const { value, failure } = useRowsIf(sql);
   if (failure !== null) return <Wrong failure={failure} />;
@@ -122,16 +110,7 @@ function Arrivals({
         </tbody>
       </table>
       {last?.['more'] !== 't' ? null : pages.value > n ? (
-        <Arrivals
-          of={of}
-          pages={pages}
-          listed={listed}
-          column={column}
-          fromMs={fromMs}
-          before={last['at'] ?? ''}
-          n={n + 1}
-          isFirst={false}
-        />
+        <Arrivals {...props} before={last['at'] ?? ''} n={n + 1} isFirst={false} />
       ) : (
         <p class="looked">
           <button type="button" class="small" onClick={() => (pages.value = n + 1)}>
