@@ -150,8 +150,11 @@ export function barSOf({ hours, fromMs }: Span, nowMs: number): number {
 
 /** Requests by bars of `barS` seconds, which begin at multiples of it; of one table, or of all of the role. */
 export function readTraffic(of: TableRef | null, { hours, fromMs, untilMs }: Span, barS: number): string {
-  const [view, time] = barS < 3_600 ? ['traffic', 'minute'] : ['traffic_hours', 'hour'];
+  const per = barS < 3_600 ? 'minute' : 'hour';
+  const time = of === null ? 'at' : per;
+  const view = of === null ? 'traffic_totals' : per === 'minute' ? 'traffic' : 'traffic_hours';
   const conditions = [
+    ...(of === null ? [`per = '${per}'::text`] : []),
     fromMs === null
       ? `${time} > now() - interval '${Math.trunc(hours * 60)} minutes'`
       : `${time} >= pg_catalog.to_timestamp(${Math.trunc(fromMs / 1_000)})`,

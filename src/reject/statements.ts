@@ -195,7 +195,7 @@ const summed = [...outcomes, 'spooled'] as const;
 const took = [...tookBoundsMs, 0].map((_, i) => `pg_catalog.sum(t.took[${i + 1}])`);
 
 /** For rows of `m`: added to what is there, if that is of the same time. */
-const added = (period: 'minute' | 'hour', names: readonly string[]): string => `
+const added = (period: 'minute' | 'hour' | 'at', names: readonly string[]): string => `
   ${period} = excluded.${period},
   ${names.map((it) => `${it} = excluded.${it} + case when m.${period} = excluded.${period} then m.${it} else 0 end`).join(',\n  ')},
   took = case when m.${period} = excluded.${period} then headgate.added(m.took, excluded.took) else excluded.took end`;
@@ -203,8 +203,8 @@ const added = (period: 'minute' | 'hour', names: readonly string[]): string => `
 /**
  * $1 tables, $2 minutes, $3 to $6 requests by outcome, $7 rows, $8 durations, $9 the last request, $10 stale rows, $11 requests that were kept
  * on disk. $12 tables, $13 the last request, $14 the last one that was stored, $15 the first one after it, $16 to $18 how many since then. A table has a
- * row for each minute of a day, which the next day overwrites, one for each hour of 31 days, and one for what came since the last stored one: nothing is ever
- * deleted, and `last_at` is when the last request came. Processes add to each other's counts; requests before one that another process has stored do not
+ * row for each minute of a day, which the next day overwrites, one for each hour of 31 days, and one for what came since the last stored one; each owner,
+ * and all of them together (''), has such rows of minutes and hours, too. Nothing is ever deleted, and `last_at` is when the last request came. Processes add to each other's counts; requests before one that another process has stored do not
  * count since then. A crash may lose what was written in its last second.
  */
 export const addTraffic = `
@@ -239,6 +239,21 @@ since as (
     last_at = greatest(m.last_at, excluded.last_at), stored_at = greatest(m.stored_at, excluded.stored_at),
     since = least(case when m.since < excluded.stored_at then null else m.since end, case when excluded.since < m.stored_at then null else excluded.since end),
     ${sinceStored.map((it) => `${it} = case when m.since < excluded.stored_at then 0 else m.${it} end + case when excluded.since < m.stored_at then 0 else excluded.${it} end`).join(',\n    ')}
+),
+totals as (
+  insert into headgate.traffic_total as m (owner, per, slot, at, ${summed.join(', ')}, took)
+  select o.owner, p.per, (t.minute / p.minutes) % p.slots, pg_catalog.to_timestamp((t.minute / p.minutes) * p.minutes * 60.0),
+    ${summed.map((it) => `pg_catalog.sum(t.${it})`).join(', ')}, array[${took.join(', ')}]::int[]
+  from told t
+  join pg_catalog.pg_class c on c.oid = t.relation
+  join pg_catalog.pg_roles r on r.oid = c.relowner
+  cross join lateral (values (''::name), (r.rolname)) as o (owner)
+  cross join (values ('minute', 1, 1440), ('hour', 60, 744)) as p (per, minutes, slots)
+  where t.minute / p.minutes > (select pg_catalog.max(l.minute) from told l) / p.minutes - p.slots
+  group by o.owner, p.per, p.minutes, p.slots, t.minute / p.minutes
+  order by 1, 2, 3
+  on conflict (owner, per, slot) do update set${added('at', summed)}
+  where m.at <= excluded.at
 )
 insert into headgate.traffic_minute as m
   (relation, slot, minute, ${summed.join(', ')}, rows, took, last_at, stale)

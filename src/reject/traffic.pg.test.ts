@@ -123,6 +123,65 @@ function trafficOn(bin: string): void {
     );
   });
 
+  test('sums of all tables are those of its rows, for a superuser, an owner and a role that may look', async (t) => {
+    const client = await connect(t, server);
+    const [hers, ours] = [await makeTable(client, 'her_sum'), await makeTable(client, 'our_sum')];
+    await client.query(`CREATE ROLE sums_owner; CREATE ROLE sums_member; CREATE ROLE sums_reader; GRANT sums_owner TO sums_member;
+      ALTER TABLE her_sum OWNER TO sums_owner; GRANT SELECT ON her_sum TO sums_reader;
+      UPDATE headgate.webhook_table SET options = options || '{"readers":"sums_reader"}' WHERE relation = 'her_sum'::regclass`);
+    await client.query('DELETE FROM headgate.traffic_total');
+    const { rejects } = openRejects(t, server);
+    rejects.serve('postgres');
+    for (let i = 0; i < 7; i++) answer(rejects, hers, i < 5 ? 'committed' : 'signature_failed');
+    answer(rejects, hers, 'spooled', 30_000);
+    answer(rejects, ours, 'committed');
+    await rejects.close();
+    const figures = `sum(stored)::int AS stored, sum(unauthorized)::int AS unauthorized, sum(spooled)::int AS spooled, sum(took[1])::int AS fast,
+      sum(took[14])::int AS slow`;
+    const as = async (role: string, of: string): Promise<unknown> => {
+      await client.query(`SET ROLE ${role}`);
+      const { rows } = await client.query(of);
+      await client.query('RESET ROLE');
+      return rows;
+    };
+    const totals = `SELECT per, ${figures} FROM headgate.traffic_totals GROUP BY per ORDER BY per`;
+    const all = { stored: 7, unauthorized: 2, spooled: 1, fast: 8, slow: 1 };
+    const her = { ...all, stored: 6, fast: 7 };
+    const both = (of: typeof all) => ['hour', 'minute'].map((per) => ({ per, ...of }));
+    assert.deepEqual(await as('root', totals), both(all));
+    for (const role of ['sums_owner', 'sums_member', 'sums_reader']) {
+      assert.deepEqual(await as(role, totals), both(her), role);
+      // As the rows of each table say.
+      for (const [per, view] of [
+        ['hour', 'traffic_hours'],
+        ['minute', 'traffic'],
+      ])
+        assert.deepEqual(await as(role, `SELECT '${per}' AS per, ${figures} FROM headgate.${view}`), [
+          { per, ...her },
+        ]);
+    }
+    await client.query(`REVOKE SELECT ON her_sum FROM sums_reader`);
+    assert.deepEqual(await as('sums_reader', totals), []);
+    await assert.rejects(as('sums_reader', 'SELECT FROM headgate.traffic_total'), { code: '42501' });
+    await client.query('RESET ROLE');
+    // What has come stays counted when its table is gone.
+    await client.query('DROP TABLE her_sum');
+    for (const role of ['root', 'sums_owner'])
+      assert.deepEqual(await as(role, totals), both(role === 'root' ? all : her));
+    // After a day, and after 31, their places are taken.
+    await client.query(`DELETE FROM headgate.traffic_total o USING headgate.traffic_total t WHERE t.owner = o.owner AND t.per = o.per AND t.at > o.at;
+      UPDATE headgate.traffic_total SET at = at - CASE per WHEN 'minute' THEN interval '1 day' ELSE interval '31 days' END;
+      UPDATE headgate.traffic_total SET slot = extract(epoch FROM now())::bigint / 60 % 1440 WHERE per = 'minute';
+      UPDATE headgate.traffic_total SET slot = extract(epoch FROM now())::bigint / 3600 % 744 WHERE per = 'hour'`);
+    assert.deepEqual(await as('root', totals), []);
+    const again = openRejects(t, server).rejects;
+    again.serve('postgres');
+    answer(again, ours, 'committed');
+    await again.close();
+    const one = { stored: 1, unauthorized: 0, spooled: 0, fast: 1, slow: 0 };
+    assert.deepEqual(await as('root', totals), both(one));
+  });
+
   test('a day later its places are taken, and the last request is still known', async (t) => {
     const client = await connect(t, server);
     const target = await makeTable(client, 't');

@@ -32,6 +32,7 @@ const relations = [
   'traffic_minute',
   'traffic_hour',
   'traffic_since',
+  'traffic_total',
   'rejected_requests',
   'claimer',
   'tombstone',
