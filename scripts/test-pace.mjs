@@ -3,15 +3,17 @@ import { readFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 
-const always = 2;
-const most = 3 * Math.max(always, Math.min(4, cpus().length));
+const processors = Math.max(2, Math.min(4, cpus().length));
+/** A file that waits leaves its processor to another one. */
+const always = processors + 1;
+const most = 3 * processors;
 /** A share of all processors. */
-const idleMin = 0.1;
+const idleMin = 0.08;
 const lookMs = 300;
 /** The beginning of a file, which starts a program or an engine, is not typical of the rest. */
-const settleMs = 900;
+const settleMs = 600;
 
-/** Two at once; one more while the processors are idle because files wait. */
+/** One more than there are processors; and one more while these are idle because files wait. */
 export class Pace {
   #last = ticks();
   #idle = 0;

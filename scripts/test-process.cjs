@@ -18,13 +18,13 @@ for (const name of ['node:test', './for-seconds.cjs']) require(name);
 // folder, and hand them out in turn, so that no two in a row are the same. A file that is run again alone has as many as it asks for.
 const crypto = require('node:crypto');
 const { readFileSync, renameSync, writeFileSync } = require('node:fs');
-const { HEADGATE_TEST_TEMPLATE: template } = process.env;
+const { HEADGATE_TEST_KEYS: kept } = process.env;
 const { generateKeyPairSync } = crypto;
 const rsaPairsMax = 7;
 const rsaPairs = [];
 let asked = 0;
 const keptPair = (place, options) => {
-  const file = `${template}-rsa-${place}`;
+  const file = `${kept}-${place}`;
   try {
     const privateKey = crypto.createPrivateKey(readFileSync(file));
     return { privateKey, publicKey: crypto.createPublicKey(privateKey) };
@@ -35,7 +35,7 @@ const keptPair = (place, options) => {
     return pair;
   }
 };
-if (template !== undefined) {
+if (kept !== undefined) {
   crypto.generateKeyPairSync = (type, options, ...rest) => {
     const isPlain = type === 'rsa' && JSON.stringify(options) === '{"modulusLength":2048}';
     if (!isPlain) return generateKeyPairSync(type, options, ...rest);

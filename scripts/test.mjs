@@ -38,19 +38,16 @@ if (left.length > 0 && (files.length === 0 || process.env.CI === 'true')) {
 
 const folder = temporary();
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
-// Made once, unless all files are pure; all others copy it. If it cannot be made, the first test that needs a server says why.
+// Made once, unless all files are pure: some of those run meanwhile, and all others copy it.
 const template = join(folder, 'template');
 const isPure = (file) => file.startsWith(join('dist', 'src')) && !file.endsWith('.pg.test.js');
-const made = files.every(isPure)
-  ? { status: null }
-  : spawnSync(process.execPath, ['dist/test/support/template.js', template], { stdio: 'ignore' });
 // Node reads this at every start, which takes longer than the rest of its startup; no test connects to the outside.
 const { NODE_EXTRA_CA_CERTS: _, ...inherited } = process.env;
 const env = {
   ...inherited,
   TMPDIR: folder,
   ...(long ? { HEADGATE_TEST_LONG: 'true' } : {}),
-  ...(made.status === 0 ? { HEADGATE_TEST_TEMPLATE: template } : {}),
+  HEADGATE_TEST_KEYS: `${template}-rsa`,
 };
 
 const script = (name) => fileURLToPath(new URL(name, import.meta.url));
@@ -86,12 +83,36 @@ report();
 async function all() {
   const waiting = long ? files.map((file) => [file]) : processes(files);
   const ends = new Set();
+  if (!files.every(isPure)) {
+    const making = makeTemplate();
+    const pure = waiting.find((together) => together.every(isPure));
+    if (pure !== undefined) {
+      waiting.splice(waiting.indexOf(pure), 1);
+      const end = run(pure).then(() => ends.delete(end));
+      ends.add(end);
+    }
+    await making;
+  }
   while (waiting.length > 0 || ends.size > 0) {
     if (waiting.length > 0 && pace.allows(ends.size)) {
       const end = run(waiting.shift()).then(() => ends.delete(end));
       ends.add(end);
     } else await Promise.race([...ends, ...(waiting.length > 0 ? [pace.next()] : [])]);
   }
+}
+
+/** For the processes that start after it. If it cannot be made, the first test that needs a server says why. */
+function makeTemplate() {
+  return new Promise((resolve) => {
+    const program = ['dist/test/support/template.js', template];
+    const child = spawn(process.execPath, program, { stdio: 'ignore', detached: true });
+    running.add(child);
+    child.once('exit', (code) => {
+      running.delete(child);
+      if (code === 0) env.HEADGATE_TEST_TEMPLATE = template;
+      resolve();
+    });
+  });
 }
 
 async function again() {
