@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { Client } from 'pg';
 import { onEnd } from '../../test/support/cleanup.ts';
@@ -15,7 +13,8 @@ import {
 import { openPooler } from '../../test/support/pooler.ts';
 import { Spy } from '../../test/support/postgres.ts';
 import { rowsOf, targetOf } from '../../test/support/rows.ts';
-import { debianBin, embeddedBin, startServer } from '../../test/support/server.ts';
+import { someVersion } from '../../test/support/sample.ts';
+import { startServer } from '../../test/support/server.ts';
 import { toShape } from '../relations/shape.ts';
 import { openPostgresEngine } from '../engine/postgres.ts';
 import { limits } from '../config/limits.ts';
@@ -259,48 +258,37 @@ suite('tables and connections that change', () => {
     assert((await copyOf('t')).oid > 0);
   });
 
-  for (const [version, bin] of [
-    ['the embedded', embeddedBin],
-    ['an older', debianBin],
-  ] as const) {
-    const skip = existsSync(join(bin, 'postgres')) ? false : `no PostgreSQL in ${bin}`;
-    test(
-      `commits work on any table of ${version} PostgreSQL without schema headgate`,
-      { skip },
-      async (t) => {
-        const server = await startServer(bin);
-        onEnd(t, 'server', () => server.close());
-        const engine = await openPostgresEngine({
-          databaseUrl: `postgresql://root@/postgres?host=${encodeURIComponent(server.socketDir)}`,
-          observe: () => {},
-        });
-        onEnd(t, 'engine', () => engine.close());
-        const client = new Client(engine.clientConfig('postgres'));
-        await client.connect();
-        onEnd(t, 'client', () => client.end());
-        await client.query('create table t (id int primary key, v numeric default 1.50, at timestamptz)');
-        const row = await describeTable(client, 't');
-        assert(row !== null);
-        const shape = toShape(row, { writeMode: null, document: null, includes: [], onTypeError: 'reject' });
-        assert(typeof shape !== 'string');
-        const target = targetOf({ database: 'postgres', table: 't', oid: row.relation, shape });
-        const send = committer(t, engine, new Spy());
-        const outcomes = await send([
-          rowsOf(target, '{"id":1}', '{"id":1,"v":"2.250"}'),
-          rowsOf(target, '{"id":2,"at":"x"}'),
-          { ...rowsOf(target, '{"id":1}', '{"id":3}'), deletes: Uint8Array.of(1, 0) },
-        ]);
-        assert.deepEqual(messages(outcomes), [
-          'committed',
-          'failed to decode webhook JSON payload: column "at": invalid input syntax for type timestamp with time zone: "x" [0]',
-          'committed',
-        ]);
-        assert.deepEqual((await client.query('select id, v from t order by id')).rows, [
-          { id: 3, v: '1.50' },
-        ]);
-        await client.query('alter table t add column more int');
-        assert.deepEqual(codes(await send([rowsOf(target, '{"id":4}')])), ['aborted table_changed']);
-      },
-    );
-  }
+  for (const [version, bin] of someVersion())
+    test(`commits work on any table of PostgreSQL ${version} without schema headgate`, async (t) => {
+      const server = await startServer(bin);
+      onEnd(t, 'server', () => server.close());
+      const engine = await openPostgresEngine({
+        databaseUrl: `postgresql://root@/postgres?host=${encodeURIComponent(server.socketDir)}`,
+        observe: () => {},
+      });
+      onEnd(t, 'engine', () => engine.close());
+      const client = new Client(engine.clientConfig('postgres'));
+      await client.connect();
+      onEnd(t, 'client', () => client.end());
+      await client.query('create table t (id int primary key, v numeric default 1.50, at timestamptz)');
+      const row = await describeTable(client, 't');
+      assert(row !== null);
+      const shape = toShape(row, { writeMode: null, document: null, includes: [], onTypeError: 'reject' });
+      assert(typeof shape !== 'string');
+      const target = targetOf({ database: 'postgres', table: 't', oid: row.relation, shape });
+      const send = committer(t, engine, new Spy());
+      const outcomes = await send([
+        rowsOf(target, '{"id":1}', '{"id":1,"v":"2.250"}'),
+        rowsOf(target, '{"id":2,"at":"x"}'),
+        { ...rowsOf(target, '{"id":1}', '{"id":3}'), deletes: Uint8Array.of(1, 0) },
+      ]);
+      assert.deepEqual(messages(outcomes), [
+        'committed',
+        'failed to decode webhook JSON payload: column "at": invalid input syntax for type timestamp with time zone: "x" [0]',
+        'committed',
+      ]);
+      assert.deepEqual((await client.query('select id, v from t order by id')).rows, [{ id: 3, v: '1.50' }]);
+      await client.query('alter table t add column more int');
+      assert.deepEqual(codes(await send([rowsOf(target, '{"id":4}')])), ['aborted table_changed']);
+    });
 });

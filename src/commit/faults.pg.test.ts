@@ -3,7 +3,6 @@
  * refused, and the others in its group get 200. Kinds of rows in groups of many SQLSTATEs, and some of them alone.
  */
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { Client } from 'pg';
@@ -11,8 +10,8 @@ import { onEnd } from '../../test/support/cleanup.ts';
 import { codes, committer, describeTable } from '../../test/support/commit-room.ts';
 import { Spy } from '../../test/support/postgres.ts';
 import { rowsOf, targetOf as madeTarget } from '../../test/support/rows.ts';
-import { sampleOf, sampleSeed } from '../../test/support/sample.ts';
-import { debianBin, embeddedBin, startServer } from '../../test/support/server.ts';
+import { sampleOf, sampleSeed, someVersion } from '../../test/support/sample.ts';
+import { startServer } from '../../test/support/server.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
 import { toCode, toShape } from '../relations/shape.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
@@ -133,7 +132,7 @@ function faultsOn(bin: string): void {
     await holder.query('begin; lock table locked');
     let ids = 0;
     const kinds = Object.keys(ways).flatMap((way) => Object.keys(hooks).map((hook) => [way, hook] as const));
-    for (const [way, hook] of sampleOf(kinds, bin === embeddedBin ? 9 : 3)) {
+    for (const [way, hook] of sampleOf(kinds, 6)) {
       const table = `${way}_${hook}`;
       const target = await make(table, way, hook);
       const rows = (...deeds: (string | null)[]): Rows => ({
@@ -213,5 +212,5 @@ function faultsOn(bin: string): void {
   });
 }
 
-suite('faults of rows', () => faultsOn(embeddedBin));
-suite('faults of rows on PostgreSQL 15', { skip: !existsSync(debianBin) }, () => faultsOn(debianBin));
+for (const [version, bin] of someVersion())
+  suite(`faults of rows on PostgreSQL ${version}`, () => faultsOn(bin));

@@ -3,7 +3,6 @@
  * in the state of the newest. What that is PostgreSQL says, by a query over the log of what was sent.
  */
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { Client } from 'pg';
@@ -12,8 +11,8 @@ import { codes, committer } from '../../test/support/commit-room.ts';
 import { Spy } from '../../test/support/postgres.ts';
 import { seededRandom } from '../../test/support/random.ts';
 import { rowsOf } from '../../test/support/rows.ts';
-import { inLong, sampleSeed, times, type Further } from '../../test/support/sample.ts';
-import { debianBin, embeddedBin, startServer } from '../../test/support/server.ts';
+import { sampleSeed, someVersion, times } from '../../test/support/sample.ts';
+import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { readSnapshot } from '../../test/support/webhook-targets.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
@@ -46,8 +45,7 @@ function* permutations<T>(all: readonly T[]): Generator<readonly T[]> {
     for (const rest of permutations(all.filter((_, place) => place !== i))) yield [first, ...rest];
 }
 
-/** `further`: how a test of what no version of PostgreSQL does in its own way is run. */
-function newestOn(bin: string, further: Further): void {
+function newestOn(bin: string): void {
   let server: TestServer;
   before(async () => {
     // Nobody else takes numbers of transactions.
@@ -146,53 +144,50 @@ function newestOn(bin: string, further: Further): void {
       }
     });
 
-  further(
-    'random histories with repetitions, deletions, two Headgates and connections that end',
-    async (t) => {
-      const { client, headgate, create, logged } = await room(t);
-      const target = await create(columns, `version = 'seen'`);
-      const { random } = seededRandom();
-      const pick = (n: number) => Math.floor(random() * n);
-      const events: Event[] = Array.from({ length: times(1_500, 10_000) }, () => {
-        const version = pick(1_000);
-        const deletes = pick(4) === 0;
-        return { key: pick(40), version, deletes, value: `v${version}` };
-      });
-      await logged(events);
-      const all = [...events, ...events.filter(() => pick(3) === 0)];
-      let tries = 0;
-      const senders = [headgate(), headgate()].flatMap((send) => [send, send]);
-      await Promise.all(
-        senders.map(async (send) => {
-          while (all.length > 0) {
-            let group = all.splice(0, 1 + pick(30)).map((it) => sent(target, it));
-            if (pick(25) === 0)
-              await client.query(
-                `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'headgate commit' and datname = current_database()`,
-              );
-            for (; group.length > 0; tries++) {
-              const outcomes = await send(group);
-              group = group.filter((_, i) => {
-                const outcome = outcomes[i];
-                if (outcome?.kind === 'committed') return false;
-                // Its sender sends it again: it may be there.
-                assert.match(outcome?.refusal.code ?? '', /^(engine_unavailable|commit_unknown|deadline)$/);
-                return true;
-              });
-            }
+  test('random histories with repetitions, deletions, two Headgates and connections that end', async (t) => {
+    const { client, headgate, create, logged } = await room(t);
+    const target = await create(columns, `version = 'seen'`);
+    const { random } = seededRandom();
+    const pick = (n: number) => Math.floor(random() * n);
+    const events: Event[] = Array.from({ length: times(1_000, 10_000) }, () => {
+      const version = pick(1_000);
+      const deletes = pick(4) === 0;
+      return { key: pick(40), version, deletes, value: `v${version}` };
+    });
+    await logged(events);
+    const all = [...events, ...events.filter(() => pick(3) === 0)];
+    let tries = 0;
+    const senders = [headgate(), headgate()].flatMap((send) => [send, send]);
+    await Promise.all(
+      senders.map(async (send) => {
+        while (all.length > 0) {
+          let group = all.splice(0, 1 + pick(30)).map((it) => sent(target, it));
+          if (pick(25) === 0)
+            await client.query(
+              `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'headgate commit' and datname = current_database()`,
+            );
+          for (; group.length > 0; tries++) {
+            const outcomes = await send(group);
+            group = group.filter((_, i) => {
+              const outcome = outcomes[i];
+              if (outcome?.kind === 'committed') return false;
+              // Its sender sends it again: it may be there.
+              assert.match(outcome?.refusal.code ?? '', /^(engine_unavailable|commit_unknown|deadline)$/);
+              return true;
+            });
           }
-        }),
-      );
-      t.diagnostic(`${tries} transactions`);
-      assert.deepEqual(
-        (await client.query('select * from t order by id')).rows,
-        (await client.query(wanted)).rows,
-        sampleSeed,
-      );
-    },
-  );
+        }
+      }),
+    );
+    t.diagnostic(`${tries} transactions`);
+    assert.deepEqual(
+      (await client.query('select * from t order by id')).rows,
+      (await client.query(wanted)).rows,
+      sampleSeed,
+    );
+  });
 
-  further('every type is compared as it is, and nothing that cannot be compared is stored', async (t) => {
+  test('every type is compared as it is, and nothing that cannot be compared is stored', async (t) => {
     const { client, headgate, create } = await room(t);
     const send = headgate();
     // From old to new; then what is refused.
@@ -352,7 +347,7 @@ function newestOn(bin: string, further: Further): void {
     assert.deepEqual(outcomes, [1, 0, 0, 0, 1, 1, 1]);
   });
 
-  further('stale rows are counted for the request that sent them, whatever shares its group', async (t) => {
+  test('stale rows are counted for the request that sent them, whatever shares its group', async (t) => {
     const { headgate, create, spy } = await room(t);
     const target = await create(columns, `version = 'seen'`);
     const send = headgate();
@@ -382,7 +377,7 @@ function newestOn(bin: string, further: Further): void {
     );
   });
 
-  further('a transaction is tried twice only where it is undecided which rows are newer', async (t) => {
+  test('a transaction is tried twice only where it is undecided which rows are newer', async (t) => {
     const { client, headgate, create } = await room(t);
     const target = await create('id INT PRIMARY KEY, seen BIGINT', `version = 'seen'`);
     const send = headgate();
@@ -431,7 +426,7 @@ function newestOn(bin: string, further: Further): void {
     assert.deepEqual(codes(await send([without])), ['aborted version_missing']);
   });
 
-  further('tombstones: whose they are, who reads them, how long they stay', async (t) => {
+  test('tombstones: whose they are, who reads them, how long they stay', async (t) => {
     const { client, open, headgate, create, targetOf } = await room(t);
     const target = await create(columns, `version = 'seen', version_window = '1 day'`);
     const send = headgate();
@@ -513,74 +508,71 @@ function newestOn(bin: string, further: Further): void {
     }
   });
 
-  further(
-    'the option version is refused where it cannot work, and SHOW CREATE TABLE prints it',
-    async (t) => {
-      const { client, create } = await room(t);
-      const refused: readonly (readonly [string, string, RegExp])[] = [
-        ['id INT, seen INT', 'seen', /needs a primary key/],
-        ['id INT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, seen INT', 'seen', /needs a primary key/],
-        ['id SERIAL PRIMARY KEY, data JSONB', '$.a::numeric', /needs a primary key/],
-        ['id INT PRIMARY KEY, seen INT', 'nosuch', /column "nosuch" does not exist/],
-        ['id INT PRIMARY KEY, seen INT', 'Seen', /column "Seen" does not exist/],
-        ['id INT PRIMARY KEY, seen INT', 'id', /part of the primary key/],
-        ['id INT PRIMARY KEY, seen INT', 'header:x-v', /no column is filled from the header/],
-        ['id INT PRIMARY KEY, seen INT', '$.seen::numeric', /no such place/],
-        ['id INT PRIMARY KEY, seen FLOAT', 'seen', /is of type double precision/],
-        ['id INT PRIMARY KEY, seen JSONB, more INT', 'seen', /is of type jsonb/],
-        ['id INT PRIMARY KEY, seen INT[]', 'seen', /is of type/],
-        ['id FLOAT PRIMARY KEY, seen INT', 'seen', /key's column "id"/],
-        ['id TEXT COLLATE folded PRIMARY KEY, seen INT', 'seen', /key's column "id"/],
-        ['id INT PRIMARY KEY, a INT, seen INT GENERATED ALWAYS AS (a + 1) STORED', 'seen', /is generated/],
-        ['id INT PRIMARY KEY, seen INT', '', /no place in a row/],
-        ['id INT PRIMARY KEY, seen INT', 'seen,', /no place in a row/],
-        ['id INT PRIMARY KEY, seen JSONB', '$.seen.a', /no place in a row/],
-        ['id INT PRIMARY KEY, seen JSONB', '$.seen.a::numeric); drop table t; --', /no place in a row/],
-        ['id INT PRIMARY KEY, seen JSONB', '$.seen.a::regclass', /no place in a row/],
-      ];
-      await client.query(
-        `create collation folded (provider = icu, locale = 'und-u-ks-level2', deterministic = false)`,
-      );
-      for (const [columns, version, message] of refused)
-        await assert.rejects(create(columns, `version = '${version}'`), message, `${columns}: ${version}`);
-      await assert.rejects(
-        create('id INT PRIMARY KEY, seen INT', `version = 'seen', version_equal = 'x'`),
-        /not known/,
-      );
-      await assert.rejects(
-        create('id INT PRIMARY KEY, seen INT', `version = 'seen', version_window = '1 s'`),
-        /not known/,
-      );
-      const options = `version = '"a, b""c", $.extra."x\\"y"[0]::text', version_equal = 'replace', version_window = '30 days'`;
-      await create('id INT PRIMARY KEY, "a, b""c" INT, extra JSONB', `document = '', ${options}`);
-      const shown = async () =>
-        (await client.query<{ 'Create Sql': string }>(`select * from headgate.show_create_table('t')`))
-          .rows[0]?.['Create Sql'] ?? '';
-      const first = await shown();
-      assert.match(first, /version = E'"a, b""c", \$\.extra\."x\\\\"y"\[0\]::text'/);
-      await client.query('drop table t');
-      await runOurs(client, first);
-      assert.equal(await shown(), first);
-      await assert.rejects(runOurs(client, `ALTER TABLE t SET (version = 'nosuch')`), /does not exist/);
-      await assert.rejects(runOurs(client, 'ALTER TABLE t RESET (version, nosuch)'), /cannot be reset/);
-      await runOurs(client, 'ALTER TABLE t RESET (version, version_equal, version_window)');
-      assert.doesNotMatch(await shown(), /version/);
-      // A column that is gone, or has another type: no row is stored by another rule than the one that was said.
-      await runOurs(client, `ALTER TABLE t SET (version = '"a, b""c"')`);
-      for (const change of [
-        'alter column "a, b""c" type jsonb using null',
-        'drop column "a, b""c"',
-        'drop constraint t_pkey',
-      ]) {
-        await client.query('begin');
-        await client.query(`alter table t ${change}`);
-        const { unusable } = await readSnapshot(client);
-        assert.match(unusable.get(tableKey('public', 't')) ?? '', /version/, change);
-        await client.query('rollback');
-      }
-    },
-  );
+  test('the option version is refused where it cannot work, and SHOW CREATE TABLE prints it', async (t) => {
+    const { client, create } = await room(t);
+    const refused: readonly (readonly [string, string, RegExp])[] = [
+      ['id INT, seen INT', 'seen', /needs a primary key/],
+      ['id INT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, seen INT', 'seen', /needs a primary key/],
+      ['id SERIAL PRIMARY KEY, data JSONB', '$.a::numeric', /needs a primary key/],
+      ['id INT PRIMARY KEY, seen INT', 'nosuch', /column "nosuch" does not exist/],
+      ['id INT PRIMARY KEY, seen INT', 'Seen', /column "Seen" does not exist/],
+      ['id INT PRIMARY KEY, seen INT', 'id', /part of the primary key/],
+      ['id INT PRIMARY KEY, seen INT', 'header:x-v', /no column is filled from the header/],
+      ['id INT PRIMARY KEY, seen INT', '$.seen::numeric', /no such place/],
+      ['id INT PRIMARY KEY, seen FLOAT', 'seen', /is of type double precision/],
+      ['id INT PRIMARY KEY, seen JSONB, more INT', 'seen', /is of type jsonb/],
+      ['id INT PRIMARY KEY, seen INT[]', 'seen', /is of type/],
+      ['id FLOAT PRIMARY KEY, seen INT', 'seen', /key's column "id"/],
+      ['id TEXT COLLATE folded PRIMARY KEY, seen INT', 'seen', /key's column "id"/],
+      ['id INT PRIMARY KEY, a INT, seen INT GENERATED ALWAYS AS (a + 1) STORED', 'seen', /is generated/],
+      ['id INT PRIMARY KEY, seen INT', '', /no place in a row/],
+      ['id INT PRIMARY KEY, seen INT', 'seen,', /no place in a row/],
+      ['id INT PRIMARY KEY, seen JSONB', '$.seen.a', /no place in a row/],
+      ['id INT PRIMARY KEY, seen JSONB', '$.seen.a::numeric); drop table t; --', /no place in a row/],
+      ['id INT PRIMARY KEY, seen JSONB', '$.seen.a::regclass', /no place in a row/],
+    ];
+    await client.query(
+      `create collation folded (provider = icu, locale = 'und-u-ks-level2', deterministic = false)`,
+    );
+    for (const [columns, version, message] of refused)
+      await assert.rejects(create(columns, `version = '${version}'`), message, `${columns}: ${version}`);
+    await assert.rejects(
+      create('id INT PRIMARY KEY, seen INT', `version = 'seen', version_equal = 'x'`),
+      /not known/,
+    );
+    await assert.rejects(
+      create('id INT PRIMARY KEY, seen INT', `version = 'seen', version_window = '1 s'`),
+      /not known/,
+    );
+    const options = `version = '"a, b""c", $.extra."x\\"y"[0]::text', version_equal = 'replace', version_window = '30 days'`;
+    await create('id INT PRIMARY KEY, "a, b""c" INT, extra JSONB', `document = '', ${options}`);
+    const shown = async () =>
+      (await client.query<{ 'Create Sql': string }>(`select * from headgate.show_create_table('t')`))
+        .rows[0]?.['Create Sql'] ?? '';
+    const first = await shown();
+    assert.match(first, /version = E'"a, b""c", \$\.extra\."x\\\\"y"\[0\]::text'/);
+    await client.query('drop table t');
+    await runOurs(client, first);
+    assert.equal(await shown(), first);
+    await assert.rejects(runOurs(client, `ALTER TABLE t SET (version = 'nosuch')`), /does not exist/);
+    await assert.rejects(runOurs(client, 'ALTER TABLE t RESET (version, nosuch)'), /cannot be reset/);
+    await runOurs(client, 'ALTER TABLE t RESET (version, version_equal, version_window)');
+    assert.doesNotMatch(await shown(), /version/);
+    // A column that is gone, or has another type: no row is stored by another rule than the one that was said.
+    await runOurs(client, `ALTER TABLE t SET (version = '"a, b""c"')`);
+    for (const change of [
+      'alter column "a, b""c" type jsonb using null',
+      'drop column "a, b""c"',
+      'drop constraint t_pkey',
+    ]) {
+      await client.query('begin');
+      await client.query(`alter table t ${change}`);
+      const { unusable } = await readSnapshot(client);
+      assert.match(unusable.get(tableKey('public', 't')) ?? '', /version/, change);
+      await client.query('rollback');
+    }
+  });
 }
 
-suite('newest rows', () => newestOn(embeddedBin, test));
-suite('newest rows on PostgreSQL 15', { skip: !existsSync(debianBin) }, () => newestOn(debianBin, inLong));
+for (const [version, bin] of someVersion())
+  suite(`newest rows on PostgreSQL ${version}`, () => newestOn(bin));

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { migrate, readMigrations } from '../catalog/migrate.ts';
 import { Door, rows, webhook } from '../../test/support/ddl-door.ts';
-import { debianBin, embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
+import { someVersion } from '../../test/support/sample.ts';
+import { embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
 import { toBytes } from '../../test/support/ddl-rooms.ts';
 import { readSnapshot } from '../../test/support/webhook-targets.ts';
 
@@ -394,6 +394,6 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
   });
 }
 
-suite('PostgreSQL 18, as a superuser', () => statements(embeddedBin, 'root'));
+for (const [version, bin] of someVersion())
+  suite(`PostgreSQL ${version}, as a superuser`, () => statements(bin, 'root'));
 suite('PostgreSQL 18, as a plain role', () => statements(embeddedBin, 'keeper'));
-suite('PostgreSQL 15, as a superuser', { skip: !existsSync(debianBin) }, () => statements(debianBin, 'root'));

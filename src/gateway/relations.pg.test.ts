@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { Client } from 'pg';
 import type { QueryResult } from 'pg';
-import { debianBin, embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
+import { someVersion } from '../../test/support/sample.ts';
+import { startServer, type TestServer } from '../../test/support/server.ts';
 import { summary } from '../../test/support/webhook-targets.ts';
 import { limits } from '../config/limits.ts';
 import { KnownRelations } from '../relations/known-relations.ts';
@@ -179,5 +179,5 @@ function relationsOn(bin: string): void {
   });
 }
 
-suite('relations on PostgreSQL 18', () => relationsOn(embeddedBin));
-suite('relations on PostgreSQL 15', { skip: !existsSync(debianBin) }, () => relationsOn(debianBin));
+for (const [version, bin] of someVersion())
+  suite(`relations on PostgreSQL ${version}`, () => relationsOn(bin));

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { suite, test } from 'node:test';
 import { Door } from '../../test/support/ddl-door.ts';
 import { hostileSettings, makeHostile } from '../../test/support/hostile-settings.ts';
 import { ownerLogins } from '../../test/support/owner-logins.ts';
-import { debianBin, embeddedBin, startServer } from '../../test/support/server.ts';
+import { someVersion } from '../../test/support/sample.ts';
+import { startServer } from '../../test/support/server.ts';
 import { migrate, readMigrations } from '../catalog/migrate.ts';
 import { limits } from '../config/limits.ts';
 import { keepOnce } from './retention.ts';
@@ -13,13 +13,9 @@ import { keepOnce } from './retention.ts';
 const made = (name: string, keep: string, more = '') =>
   `CREATE TABLE ${name} (n INT, data JSONB) INCLUDE TIMESTAMP AS arrived ${more} WITH (connector = 'webhook', keep = '${keep}', document = 'data')`;
 
-for (const [version, bin] of [
-  ['18', embeddedBin],
-  ['15', debianBin],
-] as const) {
+for (const [version, bin] of someVersion()) {
   suite(
     `keep removes the same rows whatever the database's DateStyle and TimeZone are, on PostgreSQL ${version}`,
-    { skip: !existsSync(bin) },
     () => {
       test('keep by age, by number and by partition removes the same rows, as Headgate and as another owner', async (t) => {
         const server = await startServer(bin);

@@ -1,19 +1,17 @@
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import fc from 'fast-check';
 import { connect, makeTable, openRejects, refused } from '../../test/support/rejected.ts';
 import { openPooler } from '../../test/support/pooler.ts';
-import { inLong, type Further } from '../../test/support/sample.ts';
-import { debianBin, embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
+import { someVersion } from '../../test/support/sample.ts';
+import { startServer, type TestServer } from '../../test/support/server.ts';
 import { within } from '../../test/support/within.ts';
 import type { KeptRequest } from '../types/journal.ts';
 import type { Outcome } from '../types/rows.ts';
 import { deferred } from '../kit/deferred.ts';
 import { refusal } from '../errors/refusals.ts';
 
-/** `further`: how a test of what no version of PostgreSQL does in its own way is run. */
-function rejectsOn(bin: string, further: Further): void {
+function rejectsOn(bin: string): void {
   let server: TestServer;
   before(async () => void (server = await startServer(bin)));
   after(() => server.close());
@@ -83,7 +81,7 @@ function rejectsOn(bin: string, further: Further): void {
     await within(5_000, async () => assert.deepEqual(await kept(), { true: 3 }));
   });
 
-  further('delivery ids expire even where no rejected requests are kept', async (t) => {
+  test('delivery ids expire even where no rejected requests are kept', async (t) => {
     const client = await connect(t, server);
     const target = await makeTable(client, 't');
     const older = openRejects(t, server);
@@ -146,7 +144,7 @@ function rejectsOn(bin: string, further: Further): void {
     }
   });
 
-  further('rejected requests of a dropped table are not kept, and a flood is cut off', async (t) => {
+  test('rejected requests of a dropped table are not kept, and a flood is cut off', async (t) => {
     const client = await connect(t, server);
     const [gone, there] = [await makeTable(client, 'gone'), await makeTable(client, 't')];
     await client.query('DROP TABLE gone');
@@ -174,58 +172,52 @@ function rejectsOn(bin: string, further: Further): void {
     assert.equal((await client.query('select from headgate.rejected_requests')).rowCount, 10);
   });
 
-  further(
-    'rejected requests wait in bounded memory while the server is away; others are counted, and no answer is delayed',
-    async (t) => {
-      const client = await connect(t, server);
-      const target = await makeTable(client, 't');
-      const { rejects, counted, spy } = openRejects(t, server, { nowhere: true });
-      rejects.serve('postgres');
-      const unwritable = spy.next('rejected.unwritable');
-      for (let i = 0; i < 1_500; i++) rejects.keep(refused(target));
-      assert.deepEqual([counted('stored'), counted('queue')], [0, 500]);
-      await unwritable;
-      await rejects.close();
-      assert.equal(counted('engine'), 1_000);
-      rejects.keep(refused(target));
-      assert.equal(counted('queue'), 501, 'closed');
-      const large = openRejects(t, server, { nowhere: true });
-      large.rejects.serve('postgres');
-      for (let i = 0; i < 200; i++) large.rejects.keep(refused(target, { body: Buffer.alloc(1_000_000) }));
-      assert(large.counted('queue') >= 70, 'bytes are bounded as well');
-    },
-  );
+  test('rejected requests wait in bounded memory while the server is away; others are counted, and no answer is delayed', async (t) => {
+    const client = await connect(t, server);
+    const target = await makeTable(client, 't');
+    const { rejects, counted, spy } = openRejects(t, server, { nowhere: true });
+    rejects.serve('postgres');
+    const unwritable = spy.next('rejected.unwritable');
+    for (let i = 0; i < 1_500; i++) rejects.keep(refused(target));
+    assert.deepEqual([counted('stored'), counted('queue')], [0, 500]);
+    await unwritable;
+    await rejects.close();
+    assert.equal(counted('engine'), 1_000);
+    rejects.keep(refused(target));
+    assert.equal(counted('queue'), 501, 'closed');
+    const large = openRejects(t, server, { nowhere: true });
+    large.rejects.serve('postgres');
+    for (let i = 0; i < 200; i++) large.rejects.keep(refused(target, { body: Buffer.alloc(1_000_000) }));
+    assert(large.counted('queue') >= 70, 'bytes are bounded as well');
+  });
 
-  further(
-    'rejected requests are kept behind a pooler that refuses parameters, each statement with a timeout',
-    async (t) => {
-      const client = await connect(t, server);
-      const target = await makeTable(client, 't');
-      const { port } = await openPooler(t, { kind: 'unix', path: server.socket });
-      const { rejects, settled, counted, spy } = openRejects(t, server, {
-        port,
-        limits: { rejectedStatementMs: 500 },
-      });
-      rejects.serve('postgres');
-      for (let i = 0; i < 10; i++) rejects.keep(refused(target));
-      await settled(10);
-      assert.equal(counted('stored'), 10);
-      assert.deepEqual(
-        spy.seen.filter(({ kind }) => kind === 'rejected.unwritable'),
-        [],
-      );
-      const holder = await connect(t, server);
-      await holder.query('begin; lock table headgate.rejected_requests');
-      rejects.keep(refused(target));
-      await settled(11);
-      await holder.query('rollback');
-      rejects.keep(refused(target));
-      await settled(12);
-      assert.deepEqual([counted('stored'), counted('engine')], [11, 1]);
-    },
-  );
+  test('rejected requests are kept behind a pooler that refuses parameters, each statement with a timeout', async (t) => {
+    const client = await connect(t, server);
+    const target = await makeTable(client, 't');
+    const { port } = await openPooler(t, { kind: 'unix', path: server.socket });
+    const { rejects, settled, counted, spy } = openRejects(t, server, {
+      port,
+      limits: { rejectedStatementMs: 500 },
+    });
+    rejects.serve('postgres');
+    for (let i = 0; i < 10; i++) rejects.keep(refused(target));
+    await settled(10);
+    assert.equal(counted('stored'), 10);
+    assert.deepEqual(
+      spy.seen.filter(({ kind }) => kind === 'rejected.unwritable'),
+      [],
+    );
+    const holder = await connect(t, server);
+    await holder.query('begin; lock table headgate.rejected_requests');
+    rejects.keep(refused(target));
+    await settled(11);
+    await holder.query('rollback');
+    rejects.keep(refused(target));
+    await settled(12);
+    assert.deepEqual([counted('stored'), counted('engine')], [11, 1]);
+  });
 
-  further('a connection that breaks is made again, and what came meanwhile is written', async (t) => {
+  test('a connection that breaks is made again, and what came meanwhile is written', async (t) => {
     const client = await connect(t, server);
     const target = await makeTable(client, 't');
     const { rejects, settled, counted, spy } = openRejects(t, server);
@@ -294,7 +286,7 @@ function rejectsOn(bin: string, further: Further): void {
     assert.equal(ran.length, 375);
   });
 
-  further('a retry that never came to its end is not begun again by itself', async (t) => {
+  test('a retry that never came to its end is not begun again by itself', async (t) => {
     const client = await connect(t, server);
     const target = await makeTable(client, 't');
     const running = deferred<void>();
@@ -334,7 +326,7 @@ function rejectsOn(bin: string, further: Further): void {
     assert.equal((await retried).outcome, 'committed');
   });
 
-  further('rejected requests that are incomplete or from a WebSocket are not retried', async (t) => {
+  test('rejected requests that are incomplete or from a WebSocket are not retried', async (t) => {
     const client = await connect(t, server);
     const target = await makeTable(client, 't');
     const { rejects, settled, spy } = openRejects(t, server);
@@ -365,7 +357,5 @@ function rejectsOn(bin: string, further: Further): void {
   });
 }
 
-suite('rejected requests on PostgreSQL 18', () => rejectsOn(embeddedBin, test));
-suite('rejected requests on PostgreSQL 15', { skip: !existsSync(debianBin) }, () =>
-  rejectsOn(debianBin, inLong),
-);
+for (const [version, bin] of someVersion())
+  suite(`rejected requests on PostgreSQL ${version}`, () => rejectsOn(bin));

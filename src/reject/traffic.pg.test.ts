@@ -1,9 +1,9 @@
 /** Counts by minute in a real database: added up between processes, bounded to a day, and each owner's own. */
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { connect, makeTable, openRejects } from '../../test/support/rejected.ts';
-import { debianBin, embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
+import { someVersion } from '../../test/support/sample.ts';
+import { startServer, type TestServer } from '../../test/support/server.ts';
 import { quantileMs } from '../observe/durations.ts';
 import type { Target } from '../types/target.ts';
 import type { Rejects } from './rejected-requests.ts';
@@ -259,5 +259,5 @@ function trafficOn(bin: string): void {
   });
 }
 
-suite('requests by minute on PostgreSQL 18', () => trafficOn(embeddedBin));
-suite('requests by minute on PostgreSQL 15', { skip: !existsSync(debianBin) }, () => trafficOn(debianBin));
+for (const [version, bin] of someVersion())
+  suite(`requests by minute on PostgreSQL ${version}`, () => trafficOn(bin));

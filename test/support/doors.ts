@@ -50,21 +50,13 @@ const engines: Readonly<Record<string, (t: TestContext, body: Body, env: Env) =>
   },
 };
 
-/** One test for each kind of engine; its steps are subtests that share the program. */
-export function onEachEngine(name: string, body: Body, env: Env = {}): void {
-  for (const engine of Object.keys(engines)) onEngine(engine, name, body, env);
-}
-
-/** As `onEachEngine`, for what takes long and asks the engine for nothing special: on one of them, another one in each run, and on each in the long run. */
+/** One test, whose steps are subtests that share the program: on one kind of engine, another one in each run, and in the long run on each. */
 export function onSomeEngine(name: string, body: Body, env: Env = {}): void {
-  for (const engine of sampleOf(Object.keys(engines), 1)) onEngine(engine, name, body, env);
-}
-
-function onEngine(engine: string, name: string, body: Body, env: Env): void {
-  void test(`${name}, on ${engine}`, async (t) => {
-    t.diagnostic(sampleSeed);
-    await engines[engine]?.(t, body, env);
-  });
+  for (const engine of sampleOf(Object.keys(engines), 1))
+    void test(`${name}, on ${engine}`, async (t) => {
+      t.diagnostic(sampleSeed);
+      await engines[engine]?.(t, body, env);
+    });
 }
 
 async function open(t: TestContext, headgate: Headgate, database: string): Promise<Doors> {

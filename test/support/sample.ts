@@ -2,10 +2,12 @@
  * The sample of a long list that the suite tries: other items in every run. `npm run test:long` runs the files that import
  * this with all of it.
  */
+import { existsSync } from 'node:fs';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { seededRandom } from './random.ts';
+import { debianBin, embeddedBin } from './server.ts';
 
 export const isLong = process.env['HEADGATE_TEST_LONG'] === 'true';
 
@@ -20,6 +22,18 @@ export function sampleOf<T>(all: readonly T[], count: number): readonly T[] {
   const chosen = new Set<number>();
   while (chosen.size < Math.min(count, all.length)) chosen.add(Math.floor(random() * all.length));
   return all.filter((_, i) => chosen.has(i));
+}
+
+/** The programs of PostgreSQL 18 and, if it is installed, of 15: one of them, another one in each run, and in the long run each. */
+export function someVersion(): readonly (readonly [version: string, bin: string])[] {
+  const versions = [
+    ['18', embeddedBin],
+    ['15', debianBin],
+  ] as const;
+  return sampleOf(
+    versions.filter(([, bin]) => existsSync(bin)),
+    1,
+  );
 }
 
 /** How often something is done. */
