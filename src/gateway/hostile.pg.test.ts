@@ -8,7 +8,14 @@ import { once as emitted } from 'node:events';
 import { connect } from 'node:net';
 import type { TestContext } from 'node:test';
 import { suite, test as once } from 'node:test';
-import { e, gatewayConnections, row, select, sql } from '../../test/support/bad-inputs/gateway.ts';
+import {
+  e,
+  gatewayConnections,
+  gatewayOnly,
+  row,
+  select,
+  sql,
+} from '../../test/support/bad-inputs/gateway.ts';
 import type { End } from '../../test/support/bad-inputs/connections.ts';
 import { test } from '../../test/support/both-paths.ts';
 import { testTls } from '../../test/support/certificates.ts';
@@ -17,7 +24,7 @@ import { openGate, openTestGateway } from '../../test/support/gateway.ts';
 import type { TestGateway } from '../../test/support/gateway.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { chunked, post, RawClient } from '../../test/support/raw-http.ts';
-import { sampleOf } from '../../test/support/sample.ts';
+import { inLong, isLong, sampleOf } from '../../test/support/sample.ts';
 import { within } from '../../test/support/within.ts';
 import { Networks } from '../kit/networks.ts';
 import { limits } from '../config/limits.ts';
@@ -114,9 +121,11 @@ async function check(
 
 for (const way of over) {
   // A door of TLS hands its bytes to the same parsers.
-  const connections = way === 'tls' ? sampleOf(gatewayConnections, 20) : gatewayConnections;
+  const connections = way === 'tls' ? sampleOf(gatewayConnections, 10) : gatewayConnections;
   // Which parser reads does not depend on TLS.
   const byEach = way === 'tls' ? once : test;
+  // What TLS does not change is tried over it in the long run only.
+  const further = way === 'tls' ? inLong : test;
   suite(`over ${way}`, () => {
     byEach(`${connections.length} connections, each followed by a good request`, async (t) => {
       const opened = await open(t, way);
@@ -131,10 +140,11 @@ for (const way of over) {
     });
 
     // What comes in so many pieces is read by Node's parser in any case.
-    once('the same answers when every byte comes alone', async (t) => {
+    const bytewise = way === 'tls' ? inLong : once;
+    bytewise('the same answers when every byte comes alone', async (t) => {
       const opened = await open(t, way);
       if (opened === null) return;
-      for (const [name, bytes, expected, end] of connections) {
+      for (const [name, bytes, expected, end] of isLong ? connections : gatewayOnly) {
         if (bytes.length > 400) continue;
         await check(way, opened, bytes.split(''), expected, end).catch((cause: unknown) => {
           throw new Error(`differs in pieces: ${name}`, { cause });
@@ -142,7 +152,7 @@ for (const way of over) {
       }
     });
 
-    byEach('the gateway answers slow headers, slow bodies and silence with 408', async (t) => {
+    further('the gateway answers slow headers, slow bodies and silence with 408', async (t) => {
       const opened = await open(t, way, { headersTimeoutMs: 500, eventsUploadMs: 700 });
       if (opened === null) return;
       for (const bytes of [
@@ -161,7 +171,7 @@ for (const way of over) {
       await check(way, opened, [post(e, row)], ['200'], 'stays');
     });
 
-    byEach('a gateway request that is reset at any byte stores nothing', async (t) => {
+    further('a gateway request that is reset at any byte stores nothing', async (t) => {
       const opened = await open(t, way);
       if (opened === null) return;
       for (const request of [post(e, row, 'Expect: 100-continue\r\n'), chunked(e, ['{"n', '":1}'])]) {
@@ -175,7 +185,7 @@ for (const way of over) {
       await check(way, opened, [post(e, row)], ['200'], 'stays');
     });
 
-    byEach('a connection reset ends all pipelined gateway requests', async (t) => {
+    further('a connection reset ends all pipelined gateway requests', async (t) => {
       const opened = await open(t, way);
       if (opened === null) return;
       const sleep = post(sql, 'SELECT pg_sleep(0.3)');

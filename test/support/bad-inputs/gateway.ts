@@ -14,9 +14,14 @@ export const select = 'SELECT count(*) FROM t';
 export const row = '{"n":1}';
 const lines = (...all: string[]) => `${all.join('\r\n')}\r\n\r\n`;
 
-export const gatewayConnections: Connection[] = [
-  ...hostileConnections({ good: e, body: row, nowhere: '/v1/nothing', missing: '404 route_unknown' }),
+const ofEveryDoor = hostileConnections({
+  good: e,
+  body: row,
+  nowhere: '/v1/nothing',
+  missing: '404 route_unknown',
+});
 
+export const gatewayOnly: Connection[] = [
   // Valid requests.
   ['SQL', post(sql, select), ['200'], 'stays'],
   ['a body that looks like a request', post(sql, post(sql, select)), ['400 42601'], 'stays'],
@@ -61,3 +66,5 @@ export const gatewayConnections: Connection[] = [
   ['a request in the body of a refused one', post('/v1/nothing', post(e, row)) + post(sql, select), ['404 route_unknown', '200'], 'stays'],
   ['more that wait than may', post(sql, 'SELECT pg_sleep(0.02)').repeat(limits.pipelinedRequestsMax + 1), [...Array<string>(limits.pipelinedRequestsMax).fill('200'), '503 overloaded'], 'closes'],
 ]; // prettier-ignore
+
+export const gatewayConnections: Connection[] = [...ofEveryDoor, ...gatewayOnly];
