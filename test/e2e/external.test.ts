@@ -18,7 +18,7 @@ async function twoHeadgates(t: TestContext) {
     HEADGATE_MASTER_KEY: randomBytes(32).toString('base64'),
   };
   const [a, b] = await Promise.all([startHeadgate(t, { env }), startHeadgate(t, { env })]);
-  return { database, a, b, env };
+  return { database, a, b };
 }
 
 async function sqlDoor(
@@ -61,7 +61,8 @@ suite('any PostgreSQL by DSN', () => {
   });
 
   test('the server away: 503 with Retry-After, not ready, and by itself back', async (t) => {
-    const { database, a } = await twoHeadgates(t);
+    const database = await testDatabase(t);
+    const a = await startHeadgate(t, { env: { HEADGATE_DATABASE_URL: database.connectionString } });
     const client = await sqlDoor(t, a, database);
     await client.query(`CREATE TABLE away (data JSONB) WITH (connector = 'webhook')`);
     const path = `${database.name}/public/away`;
@@ -82,23 +83,6 @@ suite('any PostgreSQL by DSN', () => {
       assert.equal((await a.post(path, '{}')).status, 200);
       assert.equal((await asked(`${a.adminUrl}/readyz`)).status, 200);
     });
-  });
-
-  test('another master key gives 503 for the table, and the log names the secret, never its value', async (t) => {
-    const { database, a, env } = await twoHeadgates(t);
-    await (
-      await sqlDoor(t, a, database)
-    ).query(`
-      CREATE SECRET canary WITH (backend = 'meta') AS 'tweet-tweet';
-      CREATE TABLE keyed (data JSONB) WITH (connector = 'webhook')
-        VALIDATE SECRET canary AS secure_compare(headers->>'authorization', canary)`);
-    const other = await startHeadgate(t, {
-      env: { ...env, HEADGATE_MASTER_KEY: randomBytes(32).toString('base64') },
-    });
-    const answer = await other.post(`${database.name}/public/keyed`, '{}', { authorization: 'tweet-tweet' });
-    assert.equal(answer.status, 503);
-    assert.match(other.stderr, /secret canary/);
-    for (const text of [other.stderr, a.stderr, answer.text]) assert(!text.includes('tweet-tweet'));
   });
 
   test('a DSN that cannot work is one line and exit 1, without its password', async (t) => {

@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict';
 import { createHash, createHmac } from 'node:crypto';
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import examples from '@octokit/webhooks-examples' with { type: 'json' };
 import { sign } from '@octokit/webhooks-methods';
-import { sharedHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
+import { sharedHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { run } from '../support/run.ts';
 import { requireTool } from '../support/tools.ts';
@@ -69,24 +67,6 @@ suite('the main job', () => {
     assert.equal(rows.stdout, '{"name": "Zoë ☃", "order": 1}\n');
     const { text } = await headgate.post('dev/public/wbhtable', '{"order": 3}');
     assert(!text.includes('test_value'));
-  });
-
-  test('the commands in the start banner work as printed', async (t) => {
-    if (!requireTool(t, 'psql') || !requireTool(t, 'curl') || !requireTool(t, 'openssl')) return;
-    const headgate = await startHeadgate(t);
-    const steps = headgate.stdout
-      .split(/^Try it: a table,$|^a request as GitHub signs it,$|^and its row\.$|^Without psql/m)
-      .slice(1, 4);
-    assert.equal(steps.length, 3);
-    const script = join(await temporaryFolder(t), 'try.sh');
-    await writeFile(script, steps.map((step) => step.trim()).join('\n'));
-    const ran = await run('sh', ['-e', script]);
-    assert.equal(ran.code, 0, ran.stderr);
-    assert.match(ran.stdout, /CREATE TABLE[^]*\n issues \| {5}1\n\(1 row\)/);
-    // Pasted once more it works, too.
-    const again = await run('sh', ['-e', script]);
-    assert.equal(again.code, 0, again.stderr);
-    assert.match(again.stdout, /\n issues \| {5}2\n\(1 row\)/);
   });
 
   test('every example payload of GitHub, signed by its own package, is stored as it was sent', async (t) => {

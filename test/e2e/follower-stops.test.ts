@@ -4,7 +4,9 @@ import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { createClient } from '../../src/client/client.ts';
 import type { Client, FollowOptions } from '../../src/client/client.ts';
-import { startHeadgate } from '../support/headgate.ts';
+import { sharedHeadgate } from '../support/headgate.ts';
+
+const shared = sharedHeadgate();
 
 /** Reads so many rows and stops: their numbers, and the last position. */
 async function some(
@@ -23,7 +25,7 @@ async function some(
 const numbers = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
 
 test('a follower that stops after every 50 rows reads each of 300 once, also those that come meanwhile', async (t: TestContext) => {
-  const headgate = await startHeadgate(t);
+  const headgate = await shared();
   const root = await headgate.client(t);
   await root.query('CREATE TABLE t (n INT); INSERT INTO t SELECT generate_series(1, 200)');
   const client = createClient({ url: headgate.gatewayUrl });
@@ -42,12 +44,12 @@ test('a follower that stops after every 50 rows reads each of 300 once, also tho
 });
 
 test('a stream without the parameter batch is unchanged, and a malformed batch is refused', async (t) => {
-  const headgate = await startHeadgate(t);
+  const headgate = await shared();
   const root = await headgate.client(t);
-  await root.query('CREATE TABLE t (n INT); INSERT INTO t SELECT generate_series(1, 500)');
+  await root.query('CREATE TABLE plain (n INT); INSERT INTO plain SELECT generate_series(1, 500)');
   const read = async (query: string): Promise<string> => {
     const leave = new AbortController();
-    const url = `${headgate.gatewayUrl}/v1/events?name=t&after=0${query}`;
+    const url = `${headgate.gatewayUrl}/v1/events?name=plain&after=0${query}`;
     const response = await fetch(url, { headers: { accept: 'application/x-ndjson' }, signal: leave.signal });
     if (!response.ok) return response.text();
     let text = '';

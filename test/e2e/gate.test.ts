@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RawClient } from '../support/raw-http.ts';
-import { spawnHeadgate, startHeadgate } from '../support/headgate.ts';
+import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 
 const table = (name: string) => `CREATE TABLE ${name} (data JSONB) WITH (connector = 'webhook')
@@ -58,19 +58,4 @@ test('forwarding headers of untrusted peers are ignored', async (t) => {
     env: { HEADGATE_LISTEN_NETWORKS: '198.51.100.0/24', HEADGATE_TRUSTED_PROXIES: '10.0.0.0/8' },
   });
   assert.equal(await ask(headgate, '198.51.100.1'), '403 address_refused');
-});
-
-test('malformed settings of networks and rates are refused', async (t) => {
-  const headgate = await spawnHeadgate(t, {
-    env: {
-      HEADGATE_TRUSTED_PROXIES: 'proxy',
-      HEADGATE_ADDRESS_RATE: 'often',
-      HEADGATE_LISTEN_NETWORKS: '10/8',
-    },
-  });
-  assert.equal((await headgate.ended).code, 1);
-  const lines = headgate.stderr.trim().split('\n');
-  assert.equal(lines.length, 3);
-  for (const line of lines)
-    assert.match(line, /^headgate: HEADGATE_(TRUSTED_PROXIES|ADDRESS_RATE|LISTEN_NETWORKS) must /);
 });

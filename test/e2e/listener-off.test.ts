@@ -48,9 +48,4 @@ suite('the webhook listener is switched', () => {
     await client.end();
     assert.deepEqual(await headgate.signal('SIGTERM'), { code: 0, signal: null });
   });
-
-  test('the webhook listener opens again with the flag true or absent', async (t) => {
-    const headgate = await startHeadgate(t, { args: ['--listen-enabled=true'] });
-    assert.equal(await knock(headgate.ports.listen.port), 'open');
-  });
 });

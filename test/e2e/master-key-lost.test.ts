@@ -34,6 +34,10 @@ test('Headgate without its master key is not ready and says why; with the key ba
   );
   assert.match(second.stderr, /catalog\.sealed_otherwise/);
   assert.equal(existsSync(path), false);
+  const unusable = second.stderr.split('\n').filter((line) => line.includes('catalog.table_unusable'));
+  assert.equal(unusable.length, 1, unusable.join('\n'));
+  assert.match(unusable[0] ?? '', /"table":"dev\.public\.checked"/);
+  assert.match(unusable[0] ?? '', /"reason":"secret s: /);
   assert.equal((await second.post('dev/public/checked', '{}', { x: 'right' })).status, 503);
   assert.equal((await second.post('dev/public/open', '{}')).status, 200);
   const again = await second.client(t);
@@ -46,11 +50,19 @@ test('Headgate without its master key is not ready and says why; with the key ba
   );
 });
 
-test('Headgate reports another master key, too', async (t) => {
+test('another master key gives 503 for the table, and the log names the secret, never its value', async (t) => {
   const dataDir = await temporaryFolder(t);
   const first = await startHeadgate(t, { dataDir });
+  await (
+    await first.client(t)
+  ).query(`CREATE SECRET canary WITH (backend = 'meta') AS 'tweet-tweet';
+    CREATE TABLE keyed (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET canary AS secure_compare(headers->>'x', canary)`);
   await first.signal('SIGTERM');
   const env = { HEADGATE_MASTER_KEY: Buffer.alloc(32, 3).toString('base64') };
   const second = await startHeadgate(t, { dataDir, env });
   assert.equal((await readiness(second)).status, 503);
+  const answer = await second.post('dev/public/keyed', '{}', { x: 'tweet-tweet' });
+  assert.equal(answer.status, 503);
+  assert.match(second.stderr, /secret canary/);
+  for (const text of [second.stderr, answer.text]) assert(!text.includes('tweet-tweet'));
 });

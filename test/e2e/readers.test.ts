@@ -7,7 +7,7 @@ import type { Client } from 'pg';
 import { findEndpoints, readFacts } from '../../src/console/endpoint-list.ts';
 import { findTables } from '../../src/console/request-statements.ts';
 import { ownedTable } from '../../src/console/statements.ts';
-import { startHeadgate } from '../support/headgate.ts';
+import { sharedHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { run } from '../support/run.ts';
 import { requireTool } from '../support/tools.ts';
@@ -22,9 +22,11 @@ const codeOf = async (client: Client, sql: string): Promise<string> =>
     (error: unknown) => (error as { code?: string }).code ?? 'none',
   );
 
+const shared = sharedHeadgate();
+
 /** `agent` may SELECT and is named; `plain` may only SELECT, `named` is only named, `other` has a table of its own. */
 async function prepared(t: TestContext) {
-  const headgate = await startHeadgate(t);
+  const headgate = await shared();
   const root = await headgate.client(t);
   await root.query(`CREATE ROLE shop LOGIN; CREATE ROLE agent LOGIN; CREATE ROLE plain LOGIN; CREATE ROLE named LOGIN; CREATE ROLE other LOGIN;
     GRANT CREATE ON SCHEMA public TO shop, other, agent`);
@@ -205,7 +207,7 @@ test('a role that the owner names looks at refused requests, and changes nothing
 
 test('psql creates a table with readers', async (t) => {
   if (requireTool(t, 'psql') === null) return;
-  const headgate = await startHeadgate(t);
+  const headgate = await shared();
   const sql = `CREATE ROLE support; CREATE TABLE calls (data JSONB) WITH (connector = 'webhook', readers = 'support'); SHOW CREATE TABLE calls`;
   const { code, stdout, stderr } = await run('psql', [
     '-XAtqd',

@@ -4,7 +4,7 @@ import { createHmac } from 'node:crypto';
 import { suite, test } from 'node:test';
 import type { Client } from 'pg';
 import { onEnd } from '../support/cleanup.ts';
-import { startHeadgate } from '../support/headgate.ts';
+import { sharedHeadgate } from '../support/headgate.ts';
 import { within } from '../support/within.ts';
 import { WsClient } from '../support/ws-client.ts';
 
@@ -24,11 +24,12 @@ async function rejected(client: Client, table: string, count: number): Promise<r
   return found;
 }
 
+const shared = sharedHeadgate();
 const failed = 'Signature verification failed';
 
 suite('reasons of refused requests', () => {
   test('refusal reasons name the first condition that was not true', async (t) => {
-    const headgate = await startHeadgate(t);
+    const headgate = await shared();
     const client = await headgate.client(t);
     await client.query(`
       CREATE SECRET s WITH (backend = 'meta') AS 'the-key';
@@ -86,17 +87,17 @@ suite('reasons of refused requests', () => {
   });
 
   test('refusal reasons are not computed from a truncated body', async (t) => {
-    const headgate = await startHeadgate(t);
+    const headgate = await shared();
     const client = await headgate.client(t);
     await client.query(`
-      CREATE SECRET s WITH (backend = 'meta') AS 'the-key';
-      CREATE TABLE gh (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET s USING github`);
+      CREATE SECRET cut_key WITH (backend = 'meta') AS 'the-key';
+      CREATE TABLE cut (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET cut_key USING github`);
     // The body of one is larger than what is kept of it.
-    await headgate.post('dev/public/gh', JSON.stringify('x'.repeat(70_000)), {
+    await headgate.post('dev/public/cut', JSON.stringify('x'.repeat(70_000)), {
       'X-Hub-Signature-256': 'sha256=00',
     });
-    assert.equal((await rejected(client, 'gh', 1))[0]?.reason, failed);
-    await headgate.post('dev/public/gh', '{}');
-    assert.match((await rejected(client, 'gh', 2))[1]?.reason ?? '', /is missing$/);
+    assert.equal((await rejected(client, 'cut', 1))[0]?.reason, failed);
+    await headgate.post('dev/public/cut', '{}');
+    assert.match((await rejected(client, 'cut', 2))[1]?.reason ?? '', /is missing$/);
   });
 });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { DatabaseError } from 'pg';
-import { startHeadgate } from '../support/headgate.ts';
+import { sharedHeadgate } from '../support/headgate.ts';
 
 const columns = `(
   id BIGINT PRIMARY KEY, name STRING NOT NULL, tags STRING[], seen TIMESTAMPTZ DEFAULT now(), total NUMERIC(12,2) CHECK (total >= 0)
@@ -123,8 +123,10 @@ const asked: readonly (readonly [string, string, readonly unknown[], readonly un
   ['Metabase: time zone', 'show timezone', [], [{ TimeZone: 'UTC' }]],
 ];
 
+const shared = sharedHeadgate();
+
 test('typed tables are created, shown and recreated', async (t) => {
-  const headgate = await startHeadgate(t);
+  const headgate = await shared();
   const client = await headgate.client(t);
   await client.query(`CREATE SECRET s WITH (backend = 'meta') AS 'x'`);
   const show = async () =>
@@ -151,7 +153,7 @@ test('typed tables are created, shown and recreated', async (t) => {
 });
 
 test('a table that cannot work is refused, and the error points at the place', async (t) => {
-  const headgate = await startHeadgate(t);
+  const headgate = await shared();
   const client = await headgate.client(t);
   const hook = `WITH (connector = 'webhook')`;
   const refused: readonly (readonly [string, string])[] = [
