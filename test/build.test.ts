@@ -14,7 +14,7 @@ import { temporaryFolder } from './support/headgate.ts';
 import { root } from './support/package.ts';
 import { run } from './support/run.ts';
 import type { Ran } from './support/run.ts';
-import { sampleOf } from './support/sample.ts';
+import { inLong, sampleOf } from './support/sample.ts';
 
 const files: Readonly<Record<string, string>> = {
   'package.json': '{ "type": "module" }',
@@ -143,10 +143,11 @@ suite('a build', () => {
     assert.deepEqual(await checkout.words(), ['one', 'one']);
   });
 
-  for (const [what, spoil] of [
+  const spoils = [
     ['removed', (path: string) => rm(path, { recursive: true })],
     ['altered', (path: string) => writeFile(path, '// altered\n')],
-  ] as const)
+  ] as const;
+  for (const [what, spoil] of sampleOf<(typeof spoils)[number]>(spoils, 1))
     test(`a build recreates what was ${what} in dist/`, async (t) => {
       const checkout = await built.copy(t);
       const compiled = (await readdir(checkout.path('dist/src/program/compiled')))[0] ?? assert.fail();
@@ -186,7 +187,7 @@ suite('a build', () => {
     }
   });
 
-  test('fails for a file that cannot be bundled, and is right after it', async (t) => {
+  inLong('fails for a file that cannot be bundled, and is right after it', async (t) => {
     const checkout = await built.copy(t);
     await rename(checkout.path('src/kit/word.ts'), checkout.path('src/kit/other.ts'));
     for (const _ of [1, 2]) assert.equal((await checkout.build()).code, 1);
@@ -221,7 +222,7 @@ suite('a build', () => {
     assert.deepEqual(await checkout.words(), ['two', 'two']);
   });
 
-  test('a build for the package leaves out tests, and the next build has them again', async (t) => {
+  inLong('a build for the package leaves out tests, and the next build has them again', async (t) => {
     const checkout = await built.copy(t);
     await checkout.said('--package');
     const has = async () =>
@@ -231,7 +232,7 @@ suite('a build', () => {
     assert.equal(await has(), true);
   });
 
-  test('a build with other compiler settings starts from scratch', async (t) => {
+  inLong('a build with other compiler settings starts from scratch', async (t) => {
     const checkout = await built.copy(t);
     const settings = await readFile(checkout.path('tsconfig.json'), 'utf8');
     await checkout.write('tsconfig.json', settings.replace('"sourceMap": true', '"sourceMap": false'));

@@ -143,8 +143,8 @@ suite('hand-over', () => {
         const all = new Map<bigint, Buffer>();
         const [good, bad]: [number[], number[]] = [[], []];
         let cuts = 0;
-        const [first = 0] = sampleOf([0, 1, 2, 3, 4], 1);
-        for (let round = first; ; round += times(5, 1)) {
+        const [first = 0] = sampleOf([0, 1, 2, 3, 4, 5, 6], 1);
+        for (let round = first; ; round += times(7, 1)) {
           // The culprit stands in the middle, so that it is passed alone.
           for (const id of [0, 1, 2].map((place) => 3 * round + place)) {
             const isBad = id % 3 === 1 && round % 2 === 1;
@@ -160,14 +160,14 @@ suite('hand-over', () => {
           cuts += proxy.cuts - before;
         }
         t.diagnostic(`${cuts} cuts, ${all.size} requests`);
-        assert(cuts > 4, `${cuts} cuts`);
+        assert(cuts > 2, `${cuts} cuts`);
       });
     }
 
     test(`${columns}: two that hand over the same requests double nothing`, async (t) => {
       const { target, through, beside, stored, refused } = await stage(t, columns);
       const all = new Map<bigint, Buffer>();
-      const count = times(600, 3_000);
+      const count = times(300, 3_000);
       for (let id = 0; id < count; id++)
         all.set(BigInt(id + 1), encodeRequest(head, bodyOf(id, id % 500 === 7)));
       const both = [through, beside].map(async (deps) => {

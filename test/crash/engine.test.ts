@@ -40,7 +40,7 @@ test('SIGKILL of Headgate while it writes: restarted at once, and nothing acknow
   const dataDir = join(await folderFor(t), 'data');
   await fromTemplate(dataDir);
   let acked = 0;
-  for (let round = 0; round < times(3, 6); round++) {
+  for (let round = 0; round < times(2, 6); round++) {
     const child = new EngineChild({ dataDir, write: true });
     t.after(() => child.end('SIGKILL'));
     const goal = acked + 20 + round * 37;

@@ -37,7 +37,7 @@ test('move and rotate-key end with a sentence when their server goes away', asyn
     [12, 20, 28, 36, 44, 60].flatMap((messages) => [true, false].map((says) => ({ args, messages, says }))),
   );
   let lost = 0;
-  for (const { args, messages, says } of sampleOf(places, 8)) {
+  for (const { args, messages, says } of sampleOf(places, 4)) {
     const what = `${args.join(' ')}, ${messages} messages, ${says ? 'with' : 'without'} a reason, ${sampleSeed}`;
     if (says) proxy.replaceAfter(messages, goodbye, 'cut');
     else proxy.cutAfter('server', messages);

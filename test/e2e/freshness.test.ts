@@ -25,7 +25,7 @@ import { until } from '../support/until.ts';
 import { within } from '../support/within.ts';
 import { WsClient } from '../support/ws-client.ts';
 
-const rounds = times(6, 40);
+const rounds = times(4, 40);
 const webhook = `WITH (connector = 'webhook')`;
 const checkedBy = (secret: string) =>
   `${webhook} VALIDATE SECRET ${secret} AS secure_compare(headers->>'x', ${secret})`;

@@ -6,6 +6,7 @@ import { startGatewayProcess } from '../support/gateway-process.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { attributeOf, OtlpSink } from '../support/otlp-receiver.ts';
 import type { ReceivedSpan } from '../support/otlp-receiver.ts';
+import { sampleOf } from '../support/sample.ts';
 import { until } from '../support/until.ts';
 import { WsClient } from '../support/ws-client.ts';
 
@@ -34,7 +35,7 @@ const valueOf = (sink: OtlpSink, name: string): number | undefined =>
     ?.sum?.dataPoints.reduce((sum, it) => sum + it.asDouble, 0);
 
 suite('traces and metrics for OpenTelemetry', () => {
-  for (const fastPath of ['true', 'false'])
+  for (const fastPath of sampleOf(['true', 'false'], 1))
     test(`of each request a span, of each group a COMMIT, and nothing that was sent; fast path ${fastPath}`, async (t) => {
       const sink = await OtlpSink.open(t);
       const env = {
@@ -149,7 +150,7 @@ suite('traces and metrics for OpenTelemetry', () => {
     await until(async () => (await metric(headgate.adminUrl, /^headgate_spans_sent_total (\d+)/m)) === 20);
   });
 
-  for (const listeners of ['1', '2'])
+  for (const listeners of sampleOf(['1', '2'], 1))
     test(`WebSockets, events and SQL are traced as requests are; ${listeners} listener process(es)`, async (t) => {
       const sink = await OtlpSink.open(t);
       const env = {
@@ -330,7 +331,7 @@ suite('traces and metrics for OpenTelemetry', () => {
     assert.deepEqual(await ended, { code: 0, signal: null });
   });
 
-  for (const listeners of ['1', '2'])
+  for (const listeners of sampleOf(['1', '2'], 1))
     test(`metrics of ${listeners} listener process(es), under the names of /metrics, and a last message at the end`, async (t) => {
       const sink = await OtlpSink.open(t);
       const env = {

@@ -160,7 +160,7 @@ export async function networkFaults(t: TestContext, rounds: number): Promise<Fau
     while (proxy.cuts === before) await delay(2);
   };
   for (let round = 0; round < rounds; round++) {
-    for (const message of sampleOf([0, 1, 2, 3, 4, 5, 6, 7], 4)) {
+    for (const message of sampleOf([0, 1, 2, 3, 4, 5, 6, 7], 2)) {
       for (const side of ['server', 'client'] as const)
         await load.meets(`reset at a message of the ${side}`, () => {
           proxy.cutAfter(side, message + 8 * round);
