@@ -57,3 +57,24 @@ test('a row that the table’s own code refuses to be done holds up no other, an
   const lost = await Promise.allSettled([1, 2].map((id) => marks.add(id, 1)));
   assert.deepEqual([lost.map(({ status }) => status), written.at(-1)], [['rejected', 'rejected'], 2]);
 });
+
+test('claims and marks do not wait for the disk, effects do, and the session is as before', async (t) => {
+  const client = await (await testDatabase(t)).connect();
+  await client.query(`CREATE TABLE t (id INT PRIMARY KEY, done_at TIMESTAMPTZ, attempts INT NOT NULL DEFAULT 0,
+    run_after TIMESTAMPTZ NOT NULL DEFAULT now(), last_error TEXT); INSERT INTO t (id) VALUES (1), (2)`);
+  const { claim, extend, failed, dead, doneAll, doneWith } = leaseOn('t');
+  const during = async (statement: string, params: readonly unknown[]) => {
+    await client.query('BEGIN');
+    const { rowCount } = await client.query(statement, [...params]);
+    const { rows } = await client.query<{ synchronous_commit: string }>('SHOW synchronous_commit');
+    await client.query('COMMIT');
+    return [rowCount, rows[0]?.synchronous_commit];
+  };
+  assert.deepEqual(await during(claim, [10, 60, 10]), [2, 'off']);
+  assert.deepEqual(await during(extend, [1, 1, 60]), [1, 'off']);
+  assert.deepEqual(await during(failed, [1, 1, 'no', 60]), [1, 'off']);
+  assert.deepEqual(await during(dead, [1, 1, 'no', 1]), [1, 'off']);
+  assert.deepEqual(await during(doneAll, ['{1}', 1]), [1, 'off']);
+  assert.deepEqual(await during(doneWith('SELECT id FROM done', 1), [2, 1]), [1, 'on']);
+  assert.equal((await client.query('SHOW synchronous_commit')).rows[0].synchronous_commit, 'on');
+});
