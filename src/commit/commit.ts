@@ -86,8 +86,8 @@ export class Commit implements GroupCommit, GroupTransactions {
     return done ?? tooLate(this.#context, group);
   }
 
-  together(groups: readonly Group[], boundMs: number): ReturnType<GroupTransactions['together']> {
-    return commitTogether(this.#context, groups, boundMs);
+  together(groups: readonly Group[]): ReturnType<GroupTransactions['together']> {
+    return commitTogether(this.#context, groups);
   }
 
   mayShare(group: Group): boolean {
@@ -130,11 +130,10 @@ function tooLate({ observe }: CommitContext, group: Group): GroupResult {
 function commitTogether(
   options: CommitContext,
   groups: readonly Group[],
-  boundMs: number,
 ): Promise<readonly (readonly Outcome[])[] | null> {
   return onSession(options, groups, null, async (session, lent) => {
     const kept = session.isNameless ? null : lent.statementsForMany();
-    const attempt = await storeTogether(session, groups, kept, boundMs);
+    const attempt = await storeTogether(session, groups, kept);
     if (attempt.kind === 'failed') {
       // Code of a table that this was not meant for may have run.
       lent.isDoubtful = verdictOf(attempt) === 'table';

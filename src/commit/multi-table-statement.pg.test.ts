@@ -98,6 +98,20 @@ suite('together', () => {
     assert.deepEqual(codes((await sent[1]) ?? []), [1]);
   });
 
+  test('tables whose checks take long share no transaction', async (t) => {
+    const { client, targetOf, send, found } = await room(t);
+    for (const name of names)
+      await client.query(`alter table ${name} add check (factorial((data->>'n')::int) > 0)`);
+    const slow = await Promise.all(names.map((name) => targetOf(name)));
+    const sendAll = (document: string) =>
+      Promise.all(slow.map(async (target) => codes(await send([rowsOf(target, document)]))[0]));
+    assert.deepEqual(await sendAll('{"n": 1}'), allStored);
+    assert.deepEqual(await found('{"n": 1}'), { n: 5, transactions: 1 });
+    // Each takes a tenth of a second or more.
+    assert.deepEqual(await sendAll('{"n": 5000}'), allStored);
+    assert.deepEqual(await found('{"n": 5000}'), { n: 5, transactions: 5 });
+  });
+
   const changes = {
     dropped: 'drop table t2',
     'another of its name': 'alter table t2 rename to gone; create table t2 (data jsonb)',

@@ -12,7 +12,7 @@ import type { Group } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
-import { askedFirstSql, numberSql, textOf } from './lock-table.ts';
+import { askedFirstSql, numberSql } from './lock-table.ts';
 import { toStatement } from './prepared.ts';
 import type { PreparedStatements, PreparedStatement, StatementStep } from './prepared.ts';
 import type { CommitSession } from './session.ts';
@@ -28,7 +28,6 @@ export function storeTogether(
   session: CommitSession,
   groups: readonly Group[],
   kept: PreparedStatements | null,
-  boundMs: number,
 ): Promise<StoreAttempt> {
   const statements = groups.map(({ target }) => rowsStatement(target));
   const fit = kept?.roomFor(statements, limits.sharedStatementsRestMin);
@@ -36,7 +35,7 @@ export function storeTogether(
   const own = groups.filter(isKept);
   const all = [rowsOf(own), ...groups.filter((group) => !isKept(group)).map(namelessRows)];
   const shared = {
-    opening: openingOf(boundMs),
+    opening,
     own: own.map(({ target }) => rowsStatement(target)),
     messages: all.flatMap(({ messages }) => messages),
     count: all.reduce((sum, { count }) => sum + count, 1),
@@ -55,7 +54,7 @@ const rowsStatement = rememberedOf((target: Target): PreparedStatement => {
   const insert = isCopied
     ? `insert into ${relationName(target)} (${column}) select $1 from asked where ${isMeant(target)}`
     : `${storeStatement(target)} and exists (select from asked)`;
-  const late = `pg_catalog.clock_timestamp() operator(pg_catalog.-) pg_catalog.now() operator(pg_catalog.>) '${limits.sharedStatementMs} ms'::pg_catalog.interval`;
+  const late = `pg_catalog.clock_timestamp() operator(pg_catalog.-) pg_catalog.now() operator(pg_catalog.>) '${2 * limits.sharedStatementMs} ms'::pg_catalog.interval`;
   const sql =
     `${askedFirstSql(target)} ${insert} returning (case when tableoid operator(pg_catalog.<>) ${id}::pg_catalog.oid then 'elsewhere' ` +
     `when ${late} then 'late' else 'true' end)::pg_catalog.bool`;
@@ -103,19 +102,16 @@ function typedRows({ members }: Group, name: string): Buffer[] {
   return executeMessages(name, [{ format: 0, value: parts }]);
 }
 
-const setting = (name: string, to: string) => `pg_catalog.set_config('${name}', ${to}, true)`;
+const setting = (name: string, to: string) => `pg_catalog.set_config('${name}', '${to}', true)`;
 /** A statement is kept so that it is planned once. */
 const bounds = toStatement(
-  `select ${setting('lock_timeout', `'${limits.sharedLockMs}'`)}, ${setting('statement_timeout', '$1')}, ` +
-    `${setting('plan_cache_mode', `'force_generic_plan'`)}, ${numberSql}`,
-  [typeOids.text],
+  `select ${setting('lock_timeout', `${limits.sharedLockMs}`)}, ${setting('statement_timeout', `${limits.sharedStatementMs}`)}, ` +
+    `${setting('plan_cache_mode', 'force_generic_plan')}, ${numberSql}`,
+  [],
 );
 
 /** The number is sent before anything is locked. */
-function openingOf(boundMs: number): StatementStep {
-  const bound = textOf(String(Math.ceil(boundMs)));
-  return {
-    statement: bounds,
-    messages: (name = bounds.name) => [...executeMessages(name, [bound]), flushMessage],
-  };
-}
+const opening: StatementStep = {
+  statement: bounds,
+  messages: (name = bounds.name) => [...executeMessages(name, []), flushMessage],
+};

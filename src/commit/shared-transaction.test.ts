@@ -58,8 +58,7 @@ function room() {
       sharedGroupBytesMax: 1_000,
       sharedBytesMax: 2_000,
       sharedQuickMs: 50,
-      sharedStatementMinMs: 250,
-      sharedStatementMs: 900,
+      sharedStatementMs: 250,
       apartMinMs: 1_000,
       apartMaxMs: 4_000,
     },
@@ -207,5 +206,21 @@ suite('sharing', () => {
     assert.deepEqual(await first, Array(3).fill('committed'));
     void send(groupOf(3), groupOf(4));
     assert.deepEqual(await begun(), ['3']);
+  });
+
+  test('slow groups do not make a stuck shared transaction delay others for longer', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const { at, begun, end, send } = room();
+    for (let i = 0; i < 100; i++) {
+      void send(groupOf(0));
+      assert.deepEqual(await begun(), ['0']);
+      at.now += 700;
+      await end();
+    }
+    void send(groupOf(1), groupOf(2), groupOf(3));
+    assert.deepEqual(await begun(), ['1']);
+    at.now += 500;
+    t.mock.timers.tick(500);
+    assert.deepEqual(await begun(), ['2+3']);
   });
 });

@@ -18,7 +18,8 @@
  * shared transaction cannot keep its promises, always go alone (multi-table-statement.ts).
  *
  * Slow means several times as long as groups of the database usually take, so that a machine or a disk that is slow
- * for everybody blames nobody. Shared transactions then become smaller, and larger again when they are quick.
+ * for everybody blames nobody. Shared transactions then become smaller, and larger again when they are quick. What is usual is up to whoever sends most
+ * groups, so `sharedStatementMs` bounds whatever others wait for: the statements of a shared transaction, which then fails, and how long one is counted.
  */
 import { rememberedOf } from '../kit/memoize.ts';
 import { Semaphore } from '../kit/semaphore.ts';
@@ -35,9 +36,9 @@ export interface GroupTransactions {
   alone(group: Group): Promise<GroupResult>;
   /**
    * One outcome per member of each group; null: nothing is stored, and each may go alone. Storing the rows of
-   * a table takes `boundMs` at most, or everything fails.
+   * a table takes `sharedStatementMs` at most, or everything fails.
    */
-  together(groups: readonly Group[], boundMs: number): Promise<readonly (readonly Outcome[])[] | null>;
+  together(groups: readonly Group[]): Promise<readonly (readonly Outcome[])[] | null>;
   /** Whether a table's groups may ever share. */
   mayShare(group: Group): boolean;
 }
@@ -175,11 +176,11 @@ export class GroupSharing implements GroupCommit {
     this.#goOn(line);
   }
 
-  /** A slow transaction loses its slot, after twice that time at most. */
+  /** A slow transaction loses its slot, after twice that time at most; however slow others are, after twice `sharedStatementMs`. */
   #watch(line: Line): void {
     if (line.isWatched) return;
     line.isWatched = true;
-    const slowMs = this.#slowMs(line);
+    const slowMs = Math.min(this.#slowMs(line), this.#context.limits.sharedStatementMs);
     setTimeout(() => {
       line.isWatched = false;
       const latestMs = this.#context.clock() - slowMs;
@@ -215,12 +216,8 @@ export class GroupSharing implements GroupCommit {
     }
     const { clock, limits } = this.#context;
     const slowMs = this.#slowMs(line);
-    const boundMs = Math.min(Math.max(limits.sharedStatementMinMs, slowMs), limits.sharedStatementMs);
     const started = clock();
-    const outcomes = await this.#transactions.together(
-      taken.map(({ group }) => group),
-      boundMs,
-    );
+    const outcomes = await this.#transactions.together(taken.map(({ group }) => group));
     const ms = clock() - started;
     if (outcomes !== null) this.#learn(line, taken.length, ms);
     line.failures = outcomes === null ? line.failures + 1 : 0;

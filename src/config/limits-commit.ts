@@ -52,10 +52,11 @@ export const commitLimits = {
   sharedStatementsMax: 5_120,
   /** Shared transactions that do not need such a statement before it makes room for another. */
   sharedStatementsRestMin: 2_048,
-  /** Engine-side bound on one statement of a shared transaction, in ms, if that is above what the transaction usually takes. */
-  sharedStatementMinMs: 250,
-  /** The highest such bound, in ms; no further table is begun after this time. Twice as much is below `commitStatementTimeoutMs`. */
-  sharedStatementMs: 900,
+  /**
+   * Bound on one statement of a shared transaction, in ms; no further table is begun after twice this time. Does not depend on what groups usually take, which
+   * is up to whoever sends most of them.
+   */
+  sharedStatementMs: 250,
   /** How long a statement may wait for a table that is locked, or for a row of another transaction, in ms. */
   sharedLockMs: 5,
   /** How long a table that was slow, or refused rows, shares no transaction the first time, in ms. */
