@@ -291,6 +291,23 @@ for (const { version, bin } of versions) {
           await root.query('ALTER ROLE "mal""lo ry\\" RENAME TO mallory; ALTER ROLE mallory RESET ALL');
           await nothingGained(root, 'logins');
         });
+
+        test('a login to which somebody gives a role of his own stays as it is', async (t) => {
+          const { root, send, tableOf, made } = await room(t, begun, bin, role);
+          await made('id INT', codes[0]?.after ?? '');
+          const target = await tableOf('mal.t');
+          const one = async () => outcomesOf(await send([rowsOf(target, '{"id":1}')]));
+          assert.deepEqual(await one(), [1]);
+          const login = await loginOf(root);
+          await root.query(
+            `CREATE ROLE giver; CREATE ROLE gift; GRANT gift TO giver WITH ADMIN OPTION; CREATE TABLE given (); GRANT SELECT ON given TO ${login};
+             SET ROLE giver; GRANT gift TO ${login}; RESET ROLE;
+             SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = '${login}'`,
+          );
+          await delay(50);
+          assert.deepEqual(await one(), [1]);
+          assert.equal(await loginOf(root), login);
+        });
       },
     );
   }

@@ -1,6 +1,6 @@
 /**
  * The roles that Headgate logs in as to store rows: `headgate_commit` for tables without code, on its own engine, and for each owner of a table with
- * code a login that is a member of that role and of nothing else. Takes an engine; returns configurations for clients; refuses with LoginRefused, in
+ * code a login that is a member of that role. Takes an engine; returns configurations for clients; refuses with LoginRefused, in
  * one sentence with what has to be run. Makes and repairs roles, over connections of its own as Headgate's role.
  *
  * A login of its own, and not the owner: what the owner's role is set to (CONNECTION LIMIT, NOLOGIN, VALID UNTIL, ALTER ROLE … SET) is not meant for
@@ -115,6 +115,10 @@ export class OwnerLogins implements Closable {
     return { login, config: of(owner), ending: of('none') };
   }
 
+  /**
+   * A login with other roles than its owner's is not fit, unless they are a gift of whoever may give them away: anybody may give the login something, and
+   * must not stop it so. In a restored dump the oid in its name, and the roles that a superuser or Headgate has given it, are those of another server.
+   */
   async #look(owner: number, usual: string): Promise<Found | null> {
     const never = this.#passwords === null ? `h.rolvaliduntil = '-infinity'` : 'true';
     const [found] = await this.#ask<Found>(`
@@ -122,7 +126,8 @@ export class OwnerLogins implements Closable {
         exists (select from pg_auth_members m where m.member = h.oid and m.roleid = o.oid) as own,
         coalesce(h.rolcanlogin and h.rolinherit and h.rolconnlimit = -1 and ${never}
         and not (h.rolsuper or h.rolcreatedb or h.rolcreaterole or h.rolreplication or h.rolbypassrls)
-        and (select count(*) > 0 and bool_and(m.roleid = o.oid and not m.admin_option) from pg_auth_members m where m.member = h.oid)
+        and (select bool_or(m.roleid = o.oid) and bool_and(m.roleid = o.oid and not m.admin_option or not coalesce(g.rolsuper or g.rolname = current_user, true))
+          from pg_auth_members m left join pg_roles g on g.oid = m.grantor where m.member = h.oid)
         and not exists (select from pg_auth_members m join pg_roles r on r.oid = m.member where m.roleid = h.oid and r.rolname <> current_user)
         and not exists (select from pg_db_role_setting s where s.setrole = h.oid), false) as fit
       from pg_roles o left join lateral (
