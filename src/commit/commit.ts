@@ -24,7 +24,7 @@ import type { CommitPools } from './commit-pools.ts';
 import { DocumentGroup } from './document-group.ts';
 import { DecodedGroup, statementsOf } from './decoded-group.ts';
 import { askOn, fateOf } from './transaction-status.ts';
-import { aborted, isSendersAffair, verdictOf } from './error-cause.ts';
+import { aborted, isSendersAffair, unusable, verdictOf } from './error-cause.ts';
 import type { PreparedStatements } from './prepared.ts';
 import { connectionOf } from './commit-connection.ts';
 import { CommitSession } from './session.ts';
@@ -219,9 +219,7 @@ const lost: Outcome = { kind: 'unknown', refusal: refusal('commit_unknown') };
 
 /** Why there is no connection for rows. */
 export function noConnection(error: unknown): Refusal {
-  return error instanceof LoginRefused
-    ? refusal('table_unusable', error.message)
-    : refusal('engine_unavailable');
+  return error instanceof LoginRefused ? unusable(error.message) : refusal('engine_unavailable');
 }
 
 /** A connection of the pool, to be given back once. */
@@ -284,7 +282,7 @@ function tell(observe: Observe, group: Group, outcomes: readonly Outcome[], seco
       table,
       rows,
       sqlstate: refusals[worst.refusal.code].sqlstate,
-      reason: worst.refusal.message,
+      reason: worst.refusal.engineError ?? worst.refusal.message,
     });
 }
 

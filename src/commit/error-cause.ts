@@ -82,10 +82,15 @@ export function aborted(it: Refusal): Outcome & { readonly kind: 'aborted' } {
 /** Rows of the chain before these were not stored. */
 export const chainBroken = aborted(refusal('chain_broken'));
 
+/** Why a table takes no rows names roles, and statements for a superuser with what PostgreSQL stores of a password: for the log, not for senders. */
+export function unusable(why: string): Refusal {
+  return { ...refusal('table_unusable'), engineError: why };
+}
+
 /** The outcome of rows that are not at fault; null: one of them is, or may be. */
 export function outcomeOf(failed: Said): (Outcome & { readonly kind: 'aborted' }) | null {
   if (failed.routine === ours && failed.sqlstate === strangersCode)
-    return aborted(refusal('table_unusable', failed.message));
+    return aborted(unusable(failed.message ?? ''));
   switch (verdictOf(failed)) {
     case 'row':
     case 'suspect':

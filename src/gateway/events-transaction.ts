@@ -19,7 +19,7 @@ import { LoginRefused } from '../engine/owner-logins.ts';
 import type { Semaphore } from '../kit/semaphore.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import type { CommitPools } from '../commit/commit-pools.ts';
-import { failedHere, isInDoubt, verdictOf } from '../commit/error-cause.ts';
+import { failedHere, isInDoubt, unusable, verdictOf } from '../commit/error-cause.ts';
 import { isVersionMissing, misfitRefusal, rowRefusal } from '../commit/refusal-messages.ts';
 import { connectionOf } from '../commit/commit-connection.ts';
 import { partMessages, streamStatements } from '../commit/stream-statements.ts';
@@ -98,7 +98,7 @@ export class EventTransaction {
     skipped: Skipped | null,
   ): Promise<EventTransaction> {
     const client = await stages.pools.connectFor(target).catch((error: unknown) => {
-      if (error instanceof LoginRefused) throw new Refused('table_unusable', error.message);
+      if (error instanceof LoginRefused) throw new Refused(unusable(error.message));
       throw error instanceof Refused ? error : notConnected(error);
     });
     const transaction = new EventTransaction(client, stages, target, skipped);
@@ -292,7 +292,7 @@ export class EventTransaction {
     } catch (error) {
       const state = sqlstateOf(error);
       if (state === '22P02' || state === 'HG001') throw new Refused('table_changed');
-      if (state === 'HG003') throw new Refused('table_unusable', (error as Error).message);
+      if (state === 'HG003') throw new Refused(unusable((error as Error).message));
       throw this.#failure(error);
     }
   }

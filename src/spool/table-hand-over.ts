@@ -369,8 +369,8 @@ export class TableHandOver {
     return 'on';
   }
 
-  #stop({ message }: Refusal): Step {
-    this.reason = message;
+  #stop({ message, engineError = message }: Refusal): Step {
+    this.reason = engineError;
     return 'stop';
   }
 }

@@ -112,6 +112,20 @@ async function useTable(t: TestContext, port: number, admin: Client): Promise<vo
     ) ?? [];
   await admin.query(statements.replaceAll('\\"', '"'));
   await within(5_000, async () => assert.equal(await post('t', '{}'), 200));
+  // A login that is not as it should be: senders read neither names of roles nor what the server stores of a password.
+  const login = /headgate_as_\d+/.exec(statements)?.[0] ?? '';
+  await admin.query(
+    `ALTER ROLE ${login} CONNECTION LIMIT 0; SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = '${login}'`,
+  );
+  await within(5_000, async () =>
+    assert.deepEqual(JSON.parse((await headgate.post('app/hooks/t', '{}', { x: 'key' })).text), {
+      error: 'this table cannot accept requests at the moment',
+      code: 'table_unusable',
+    }),
+  );
+  await within(2_000, async () => assert.match(headgate.stderr, /DROP OWNED BY headgate_as_/));
+  await admin.query(`ALTER ROLE ${login} CONNECTION LIMIT -1`);
+  await within(5_000, async () => assert.equal(await post('t', '{}'), 200));
   await admin.query('DROP TABLE hooks.k, hooks.coded');
   await within(2_000, async () =>
     assert.equal((await admin.query('SELECT FROM headgate.webhook_table')).rowCount, 1),
