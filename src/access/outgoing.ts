@@ -12,6 +12,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { request } from 'node:https';
 import { canonicalAddress, hostOf, isLoopbackHost } from '../kit/address.ts';
 import { Networks } from '../kit/networks.ts';
+import { limits } from '../config/limits.ts';
 import type { Limits } from '../config/limits.ts';
 
 class OutgoingError extends Error {}
@@ -219,6 +220,15 @@ function ask(
       ...(ca === undefined ? {} : { ca }),
     });
     asked.once('error', (error) => fail(signal.aborted ? 'it took too long' : error.message));
+    const tooLarge = () => {
+      fail('the answer is too large');
+      asked.destroy();
+    };
+    // There may be any number of interim answers (103), and of extensions of chunks: they would keep the event loop busy until the time is over.
+    const isEndless = () => (asked.socket?.bytesRead ?? 0) > bounds.outgoingBytesMax + limits.outgoingBesidesBytesMax;
+    asked.on('information', () => {
+      if (!asked.destroyed && isEndless()) tooLarge();
+    });
     // Without a listener Node closes the connection, and says neither that it failed nor what it answered.
     asked.once('upgrade', ({ statusCode = 0 }, socket) => {
       socket.destroy();
@@ -230,9 +240,7 @@ function ask(
       answer.on('data', (part: Buffer) => {
         parts.push(part);
         bytes += part.length;
-        if (bytes <= bounds.outgoingBytesMax) return;
-        fail('the answer is too large');
-        asked.destroy();
+        if (bytes > bounds.outgoingBytesMax || isEndless()) tooLarge();
       });
       answer.once('error', (error) => fail(signal.aborted ? 'it took too long' : error.message));
       const { statusCode: status = 0, headers } = answer;

@@ -33,6 +33,8 @@ export const answerLimits = {
   outgoingMs: 5_000,
   /** … the answer, in bytes … */
   outgoingBytesMax: 16 * 1024,
+  /** … what comes besides its body, in bytes: heads, interim answers, what TLS needs … */
+  outgoingBesidesBytesMax: 128 * 1024,
   /** … and the number of such requests in an hour … */
   outgoingPerHour: 20,
   /** … and at once; counted apart for certificates and confirmations. */

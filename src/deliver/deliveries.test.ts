@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
+import { createServer as createTcpServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { createDelivery, networkFor } from '../access/outgoing.ts';
@@ -99,6 +100,30 @@ test('headgate deliver reports a receiver that answers 101', async (t) => {
   const post = createDelivery(networkFor(url, null), bounds);
   await assert.rejects(post(url, { method: 'POST', body }), /it answered 101/);
 });
+
+for (const [what, head, part] of [
+  ['interim answers', '', 'HTTP/1.1 103 Early Hints\r\n\r\n'],
+  ['extensions of chunks', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n', `1;x=${'x'.repeat(8_000)}\r\ny\r\n`],
+] as const)
+  test(`headgate deliver ends an endless answer of ${what}`, async (t) => {
+    let wrote = 0;
+    const server = createTcpServer((socket) => {
+      socket.on('error', () => undefined);
+      const go = (): void => {
+        while (!socket.destroyed && socket.write(part)) wrote += part.length;
+      };
+      socket.on('drain', go).once('data', () => {
+        socket.write(head);
+        go();
+      });
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    t.after(() => server.close());
+    const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+    const post = createDelivery(networkFor(url, null), { ...bounds, outgoingMs: 60_000 });
+    await assert.rejects(post(url, { method: 'POST', body }), /the answer is too large/);
+    assert.ok(wrote > 0);
+  });
 
 test('headgate deliver reads Retry-After as seconds or a date, with a bound', () => {
   const of = (text: string) => retryAfterOf({ headers: { 'retry-after': text } }, Date.UTC(2026, 0, 1));
