@@ -49,8 +49,19 @@ export function isPublicAddress(text: string): boolean {
   return !special.has(address) && (!address.includes(':') || global6.has(address));
 }
 
+/** Names that are being resolved. The process has two threads for that: a name whose server does not answer takes one, however many calls want it. */
+const lookups = new Map<string, Promise<readonly string[]>>();
+
 export const publicNetwork: Network = {
-  resolve: async (host) => (await lookup(host, { all: true })).map(({ address }) => address),
+  resolve: (host) => {
+    const begun =
+      lookups.get(host) ??
+      lookup(host, { all: true })
+        .then((found) => found.map(({ address }) => address))
+        .finally(() => lookups.delete(host));
+    lookups.set(host, begun);
+    return begun;
+  },
   isAllowed: isPublicAddress,
   // 553 is Event Grid's port; the caller has pinned host and port.
   port: (of) => (of === '' ? 443 : of === '553' ? 553 : null),
@@ -225,7 +236,8 @@ function ask(
       asked.destroy();
     };
     // There may be any number of interim answers (103), and of extensions of chunks: they would keep the event loop busy until the time is over.
-    const isEndless = () => (asked.socket?.bytesRead ?? 0) > bounds.outgoingBytesMax + limits.outgoingBesidesBytesMax;
+    const isEndless = () =>
+      (asked.socket?.bytesRead ?? 0) > bounds.outgoingBytesMax + limits.outgoingBesidesBytesMax;
     asked.on('information', () => {
       if (!asked.destroyed && isEndless()) tooLarge();
     });

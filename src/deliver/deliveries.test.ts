@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import { createServer as createTcpServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
-import { createDelivery, networkFor } from '../access/outgoing.ts';
+import { createDelivery, networkFor, publicNetwork } from '../access/outgoing.ts';
 import { problemOf, retryAfterOf } from './deliveries.ts';
 import { keyOf, receiver } from './plan.ts';
 
@@ -90,6 +90,17 @@ test('a name is resolved once, and one address that may not be called is enough 
   assert.equal(paths.length, 1);
 });
 
+test('calls at one time have a name resolved once, and later ones anew', async () => {
+  const first = publicNetwork.resolve('localhost');
+  assert.equal(publicNetwork.resolve('localhost'), first);
+  assert.ok((await first).length > 0);
+  const next = publicNetwork.resolve('localhost');
+  assert.notEqual(next, first);
+  await next;
+  await assert.rejects(publicNetwork.resolve('no such name'));
+  await assert.rejects(publicNetwork.resolve('no such name'));
+});
+
 test('headgate deliver reports a receiver that answers 101', async (t) => {
   const server = createServer((_, response) => {
     response.writeHead(101, { connection: 'Upgrade', upgrade: 'websocket' }).flushHeaders();
@@ -103,7 +114,11 @@ test('headgate deliver reports a receiver that answers 101', async (t) => {
 
 for (const [what, head, part] of [
   ['interim answers', '', 'HTTP/1.1 103 Early Hints\r\n\r\n'],
-  ['extensions of chunks', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n', `1;x=${'x'.repeat(8_000)}\r\ny\r\n`],
+  [
+    'extensions of chunks',
+    'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n',
+    `1;x=${'x'.repeat(8_000)}\r\ny\r\n`,
+  ],
 ] as const)
   test(`headgate deliver ends an endless answer of ${what}`, async (t) => {
     let wrote = 0;
