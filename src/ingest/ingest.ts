@@ -96,17 +96,19 @@ export class Ingest {
         if (before !== null && before !== 'again') return before;
         const waits = authenticated(target, request);
         if (waits !== null) await waits;
-        pass(progress, 'authenticated', arrival, stages);
+        progress.authenticated = true;
+        noteTime(arrival, 'verifiedMs', stages);
         const second = answerHandshake(target, stages, request, 'checked');
         if (second !== null) return second;
         const decoded = decode(target, request);
         const rows = traced(decoded instanceof Promise ? await decoded : decoded, arrival);
         // A batch without lines: there is nothing to wait for.
         if (rows.count === 0) return { kind: 'committed', rows: 0 };
-        pass(progress, 'submitted', arrival, stages);
+        progress.submitted = true;
+        noteTime(arrival, 'queuedMs', stages);
         const outcome = await way.submit(rows, arrival, body);
         if (outcome.kind === 'committed' || outcome.kind === 'spooled') {
-          noteEnd(outcome, arrival, stages);
+          noteTime(arrival, `${outcome.kind}Ms` as const, stages);
           if (stages.sns !== undefined && confirms(target) && outcome.kind === 'committed')
             stages.sns.stored(target, body);
           const held = target.inspected === true ? stages.hold?.(target, arrival, body) : undefined;
@@ -216,23 +218,13 @@ interface Progress {
   submitted: boolean;
 }
 
-/** A traced request is told of it, too. */
-function pass(
-  progress: Progress,
-  what: 'authenticated' | 'submitted',
+/** For a request that is traced. */
+function noteTime(
   { span = null }: Arrival,
+  at: 'verifiedMs' | 'queuedMs' | 'committedMs' | 'spooledMs',
   { clock }: Stages,
 ): void {
-  progress[what] = true;
-  if (span !== null) span[what === 'submitted' ? 'queuedMs' : 'verifiedMs'] = clock();
-}
-
-function noteEnd(
-  { kind }: { readonly kind: 'committed' | 'spooled' },
-  { span = null }: Arrival,
-  { clock }: Stages,
-) {
-  if (span !== null) span[`${kind}Ms`] = clock();
+  if (span !== null) span[at] = clock();
 }
 
 /** The group of the rows finds the request's trace by them. */
