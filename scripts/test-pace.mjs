@@ -54,9 +54,9 @@ function secondsOf(file) {
 
 /** For the files of one process. */
 const togetherMax = 20;
-const togetherSecondsMax = 40;
+const togetherSecondsMax = 45;
 /** Files that take longer get a process of their own. */
-const shortSeconds = 10;
+const shortSeconds = 20;
 
 /**
  * The files of each process, longest first. Short files share a process; those of them that need a database but not the whole

@@ -1,8 +1,8 @@
-/** Charts, the SQL page's memory, time zones, phones, and how much the page loads, in a real Chromium. */
+/** Charts, the SQL page's memory, time zones and phones, in a real Chromium. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { ask, chooseInMenu, consoleLink, openBrowser, openConsole, openPage } from '../support/console.ts';
+import { chooseInMenu, openConsole } from '../support/console.ts';
 import { holds, overlapping, serious } from '../support/console-walk.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { requireBrowser } from '../support/tools.ts';
@@ -375,36 +375,5 @@ suite('the pages of the console', () => {
       assert.deepEqual(await serious(page), []);
     });
     assert.deepEqual(complaints, []);
-  });
-
-  test("the console's first load is at most 60 KiB, and all of it 250", async (t) => {
-    const chromium = requireBrowser(t);
-    if (chromium === null) return;
-    const headgate = await startHeadgate(t);
-    const { page } = await openPage(await openBrowser(t, chromium, 'attacker.example'));
-    const loaded = new Set<string>();
-    page.on('request', (request) => {
-      const { pathname } = new URL(request.url());
-      if (!pathname.startsWith('/console/api/')) loaded.add(pathname);
-    });
-    await page.goto(await consoleLink(headgate));
-    await page.getByRole('heading', { name: 'Overview' }).waitFor();
-    const bytesOf = async (path: string): Promise<number> => {
-      const { headers } = await ask(headgate.ports.admin.port, path, {
-        headers: { 'accept-encoding': 'gzip' },
-      });
-      return Number(headers['content-length']);
-    };
-    const sum = async (paths: Iterable<string>): Promise<number> =>
-      (await Promise.all([...paths].map(bytesOf))).reduce((all, bytes) => all + bytes, 0);
-    const first = await sum(loaded);
-    assert(first <= 60 * 1024, `${first} bytes: ${[...loaded].join(' ')}`);
-    for (const place of ['sql', 'secrets', 'events', 'health', 'new', 'diff/1/2', 'endpoints']) {
-      await page.goto(`${headgate.adminUrl}/console/#/dev/${place}`);
-      await holds(page, `document.querySelector('.skeleton') === null`);
-    }
-    const all = await sum(loaded);
-    assert(all <= 250 * 1024, `${all} bytes`);
-    t.diagnostic(`first load ${first} bytes, all ${all} bytes, gzip`);
   });
 });

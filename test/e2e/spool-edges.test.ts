@@ -72,7 +72,7 @@ test('a spool, and what goes wrong around it', async (t) => {
       async () => {
         const ledger = new Ledger(secret);
         onEnd(t, 'ledger', () => ledger.close());
-        const load = ledger.run(() => `${stage.headgate.webhookUrl}/postgres/public/once_${how}`, 16);
+        const load = ledger.run(() => `${stage.headgate.webhookUrl}/postgres/public/once_${how}`, 8);
         for (let round = 0; round < times(3, 5); round++) {
           const before = ledger.committed;
           await within(30_000, async () => {
