@@ -7,7 +7,7 @@ import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import type { FieldDef } from 'pg';
-import { splitStatements } from '../ddl/statements.ts';
+import { splitStatements } from '../ddl/scanner.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';

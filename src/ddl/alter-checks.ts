@@ -4,8 +4,8 @@
  * statement is sent. (What is not committed yet is judged when the listener reads it.) Takes tokens, returns a plan.
  */
 import type { SqlSession } from '../types/sql.ts';
-import { type AnswerClause, answerFollows, parseAnswers } from './answer-clause.ts';
-import { type StoredAnswer, guardOf, sealAnswers } from './answer-sealing.ts';
+import { answerFollows, guardOf, parseAnswers, sealAnswers } from './answer-clause.ts';
+import type { AnswerClause, StoredAnswer } from './answer-clause.ts';
 import { type Cursor, type Name, StatementError } from './cursor.ts';
 import { type StatementPlan, callPlan, callerSchemas, displayName, relationArgument } from './plan.ts';
 import type { DdlContext, AnswerTable } from './statement-context.ts';

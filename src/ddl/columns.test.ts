@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type ColumnList, parseColumns } from './columns.ts';
 import { Cursor } from './cursor.ts';
-import { splitStatements } from './statements.ts';
+import { splitStatements } from './scanner.ts';
 
 function parse(text: string): ColumnList {
   const [statement] = splitStatements(text, true);

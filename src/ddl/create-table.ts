@@ -2,29 +2,42 @@
  * CREATE TABLE … [INCLUDE …] WITH (connector = 'webhook' …) [VALIDATE …]. Takes tokens, returns a CALL that gives PostgreSQL
  * the plain CREATE TABLE and the catalog the rest; refuses (0A000) what a webhook table cannot have, with its position.
  */
-import { type ColumnList, parseColumns } from './columns.ts';
+import { parseColumns, parseIncludes, refuseGenerated, undeclared } from './columns.ts';
+import type { ColumnList, IncludeClause } from './columns.ts';
 import { StatementError, type Cursor } from './cursor.ts';
 import {
+  booleanOf,
   compareValue,
   dedupeValue,
+  everyValue,
   impliedCompare,
+  keepIfOf,
+  keepOf,
+  methodsValue,
+  oneOf,
+  optionOf,
+  parseOptions,
+  placesOf,
+  privateOf,
+  readersOf,
+  reconcileValue,
+  refuseShards,
+  refuseUnknown,
+  refuseUntimedKeep,
+  shardsOf,
   subscriptionsValue,
   topicsValue,
+  versionValue,
+  versionWindowValue,
+  waysOf,
   windowValue,
-} from './dedupe-option.ts';
-import { refuseShards, shardsOf, waysOf } from './distribute-option.ts';
-import { type IncludeClause, parseIncludes, refuseGenerated, undeclared } from './includes.ts';
-import { keepIfOf, keepOf, refuseUntimedKeep } from './keep-option.ts';
-import { type Option, booleanOf, oneOf, optionOf, parseOptions, refuseUnknown } from './options.ts';
-import { methodsValue } from './methods-option.ts';
-import { privateOf, readersOf } from './names-option.ts';
-import { everyValue, reconcileValue, withReconcile } from './reconcile-option.ts';
+  withReconcile,
+} from './options.ts';
+import type { Option } from './options.ts';
 import { type PlanText, type StatementPlan, callPlan, callerPath, callerSchemas } from './plan.ts';
-import { answerFollows, parseAnswers } from './answer-clause.ts';
-import { guardOf, sealAnswers } from './answer-sealing.ts';
+import { answerFollows, guardOf, parseAnswers, sealAnswers } from './answer-clause.ts';
 import type { DdlContext } from './statement-context.ts';
 import { parseValidate, sealValidation } from './validate-clause.ts';
-import { placesOf, versionValue, versionWindowValue } from './version-option.ts';
 
 const form =
   "The form is: CREATE TABLE name (data JSONB) [INCLUDE ...] [PARTITION BY ...] WITH (connector = 'webhook') [VALIDATE ...] [ANSWER ...]";

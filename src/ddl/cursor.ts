@@ -2,10 +2,9 @@
  * Reads the tokens of one statement in turn. Returns words, names and literals; refuses an unexpected token in
  * PostgreSQL's own words: 42601, `syntax error at or near "…"`, with the position. Pure.
  */
-import { literalOf, nameOf, type Lexical } from './literal.ts';
-import type { SqlToken } from './scanner.ts';
-import type { StatementText } from './statements.ts';
-import { Undecodable, decodeLoosely } from './text.ts';
+import { decodeLoosely, literalOf, nameOf, Undecodable } from './literal.ts';
+import type { Lexical } from './literal.ts';
+import type { SqlToken, StatementText } from './scanner.ts';
 
 /** Refuses a statement; caught where the string is rewritten. */
 export class StatementError extends Error {

@@ -9,7 +9,7 @@ import { type Option, parseOptions, refuseUnknown } from './options.ts';
 import { type StatementPlan, displayName, explainPlan } from './plan.ts';
 import type { DdlContext } from './statement-context.ts';
 import { explainOver } from './explain-over.ts';
-import { encodeText } from './text.ts';
+import { encodeText } from './literal.ts';
 
 const known = ['headers', 'headers_not_kept', 'body', 'body_base64', 'method', 'url', 'now'];
 

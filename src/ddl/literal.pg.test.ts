@@ -4,9 +4,8 @@ import * as fc from 'fast-check';
 import { Client } from 'pg';
 import { embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
 import { toBytes } from '../../test/support/ddl-rooms.ts';
-import { literalOf, nameOf } from './literal.ts';
+import { literalOf, nameOf, Undecodable } from './literal.ts';
 import { Scanner } from './scanner.ts';
-import { Undecodable } from './text.ts';
 
 let server: TestServer;
 let client: Client;

@@ -4,8 +4,8 @@
  */
 import type { RewriteSql } from '../types/sql.ts';
 import { Cursor } from './cursor.ts';
-import { statementsOf } from './statements.ts';
-import { lexable } from './text.ts';
+import { statementsOf } from './scanner.ts';
+import { lexable } from './literal.ts';
 
 export function withoutCopy(rewrite: RewriteSql): RewriteSql {
   return (sql, session) => {

@@ -6,10 +6,16 @@
 import { changeableOptions, changeableValue, refuseHalfCollect, withPlaces } from './create-table.ts';
 import { StatementError } from './cursor.ts';
 import type { Cursor, Name } from './cursor.ts';
-import { impliedCompare, senderMeant, unnamedSender } from './dedupe-option.ts';
-import { refuseShards } from './distribute-option.ts';
-import { includeTypes, parseIncludes } from './includes.ts';
-import { parseOptions, refuseUnknown } from './options.ts';
+import {
+  impliedCompare,
+  parseOptions,
+  refuseShards,
+  refuseUnknown,
+  senderMeant,
+  unnamedSender,
+  withReconcile,
+} from './options.ts';
+import { includeTypes, parseIncludes } from './columns.ts';
 import {
   type StatementPlan,
   callPlan,
@@ -23,7 +29,6 @@ import {
   statePlan,
 } from './plan.ts';
 import type { SqlSession } from '../types/sql.ts';
-import { withReconcile } from './reconcile-option.ts';
 import { alterChecks } from './alter-checks.ts';
 import type { DdlContext } from './statement-context.ts';
 

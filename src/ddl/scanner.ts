@@ -1,10 +1,10 @@
 /**
- * PostgreSQL's lexical rules, as far as the boundaries of tokens are concerned. Takes a query string, returns its
- * tokens one after another; refuses nothing: text that PostgreSQL would not accept becomes a token of kind `broken`,
- * which PostgreSQL or the calling parser reports. Works on latin1 views of bytes, where every byte above 0x7f is a
- * letter, as in PostgreSQL. Pure. Source of the rules: src/backend/parser/scan.l.
+ * PostgreSQL's lexical rules, as far as the boundaries of tokens and statements are concerned. Takes a query string, returns its
+ * tokens one after another, or its statements with their tokens; refuses nothing: text that PostgreSQL would not accept becomes a token
+ * of kind `broken`, which PostgreSQL or the calling parser reports. Parentheses (CREATE RULE … DO (a; b)) and the bodies of SQL-standard
+ * functions (BEGIN ATOMIC … END) may contain semicolons that do not end a statement. Works on latin1 views of bytes, where every byte
+ * above 0x7f is a letter, as in PostgreSQL. Pure. Source of the rules: src/backend/parser/scan.l, src/fe_utils/psqlscan.l.
  */
-import { continuation, escapedEnd, lineEnd, plainEnd } from './quotes.ts';
 
 export type TokenKind =
   /** A keyword or an identifier without quotes. */
@@ -163,5 +163,143 @@ function commentEnd(text: string, start: number): number {
     if (found === null) return -1;
     depth += found[0] === '/*' ? 1 : -1;
     if (depth === 0) return border.lastIndex;
+  }
+}
+
+/** After the closing quote for the quote at `start`; a doubled quote stands for itself. */
+export function plainEnd(text: string, start: number, quote: "'" | '"'): number {
+  for (let at = start + 1; ; at += 2) {
+    at = text.indexOf(quote, at);
+    if (at < 0) return -1;
+    if (text[at + 1] !== quote) return at + 1;
+  }
+}
+
+/** The same for a literal with backslash escapes. */
+export function escapedEnd(text: string, quote: number): number {
+  for (let at = quote + 1; at < text.length; at++) {
+    const char = text.charCodeAt(at);
+    if (char === 0x5c) at++;
+    else if (char === 0x27) {
+      if (text.charCodeAt(at + 1) !== 0x27) return at + 1;
+      at++;
+    }
+  }
+  return -1;
+}
+
+/** Where the next part of a literal begins: after white space and comments that contain a line break; -1: it has none. */
+export function continuation(text: string, end: number): number {
+  let broken = false;
+  for (let at = end; at < text.length; at++) {
+    const char = text.charCodeAt(at);
+    if (char === 0x27) return broken ? at : -1;
+    if (char === 0x0a || char === 0x0d) broken = true;
+    else if (char === 0x2d && text.charCodeAt(at + 1) === 0x2d) at = lineEnd(text, at) - 1;
+    else if (char !== 0x20 && char !== 0x09 && char !== 0x0c && char !== 0x0b) return -1;
+  }
+  return -1;
+}
+
+function lineEnd(text: string, start: number): number {
+  for (let at = start; at < text.length; at++) {
+    const char = text.charCodeAt(at);
+    if (char === 0x0a || char === 0x0d) return at;
+  }
+  return text.length;
+}
+
+export interface StatementText {
+  /** First byte of the first token. */
+  readonly start: number;
+  /** After the last token; the semicolon is not part of it. */
+  readonly end: number;
+  readonly tokens: readonly SqlToken[];
+  /** The position of its semicolon; null: it is the last statement and has none. */
+  readonly semicolon: number | null;
+}
+
+/** Every statement that yields a CommandComplete: an empty one yields none, and is left out. */
+export function splitStatements(text: string, standardConformingStrings: boolean): StatementText[] {
+  return [...statementsOf(text, standardConformingStrings)];
+}
+
+/** The same, one after another, for a text that may hold millions of them. Of each statement `tokensMax` tokens are kept. */
+export function* statementsOf(
+  text: string,
+  standardConformingStrings: boolean,
+  tokensMax = Infinity,
+): Generator<StatementText> {
+  const scanner = new Scanner(text, standardConformingStrings);
+  let tokens: SqlToken[] = [];
+  let end = 0;
+  const finished = (semicolon: number | null): StatementText[] => {
+    const [first] = tokens;
+    const statement = first === undefined ? [] : [{ start: first.start, end, tokens, semicolon }];
+    tokens = [];
+    return statement;
+  };
+
+  let parens = 0;
+  const body = new AtomicBody(text);
+  for (let token = scanner.next(); token !== null; token = scanner.next()) {
+    if (token.kind === 'symbol' && token.end === token.start + 1) {
+      const char = text[token.start];
+      if (char === '(') parens++;
+      else if (char === ')' && parens > 0) parens--;
+      else if (char === ';' && parens === 0 && !body.open) {
+        yield* finished(token.start);
+        body.reset();
+        continue;
+      }
+    } else if (token.kind === 'word') {
+      body.see(token, tokens.length, parens);
+    }
+    if (tokens.length < tokensMax) tokens.push(token);
+    end = token.end;
+  }
+  yield* finished(null);
+}
+
+/** Follows CREATE [OR REPLACE] FUNCTION | PROCEDURE … BEGIN ATOMIC … CASE … END … END. */
+class AtomicBody {
+  readonly #text: string;
+  #head = '';
+  #routine = false;
+  #previous = '';
+  #depth = 0;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  get open(): boolean {
+    return this.#depth > 0;
+  }
+
+  reset(): void {
+    this.#head = '';
+    this.#routine = false;
+    this.#previous = '';
+    this.#depth = 0;
+  }
+
+  see(token: SqlToken, index: number, parens: number): void {
+    // The relevant words are short; a longer one is not extracted.
+    const word = token.end - token.start > 9 ? '-' : this.#text.slice(token.start, token.end).toLowerCase();
+    if (index === 0 ? word === 'create' : index < 4 && this.#head !== '') {
+      this.#head += `${word} `;
+      this.#routine = /^create (or replace )?(function|procedure) /.test(this.#head);
+    }
+    if (parens === 0 && this.#routine) {
+      if (this.#depth === 0) {
+        if (word === 'atomic' && this.#previous === 'begin') this.#depth = 1;
+      } else if (word === 'case') {
+        this.#depth++;
+      } else if (word === 'end') {
+        this.#depth--;
+      }
+    }
+    this.#previous = word;
   }
 }

@@ -27,9 +27,9 @@ import type { ExplainedTable, ExplainQuestion, SqlSession } from '../types/sql.t
 import { parseAnswer } from '../validate/answer.ts';
 import { ExpressionError, parseExpression } from '../validate/expression.ts';
 import { StatementError } from './cursor.ts';
-import type { DeliveryIdOf } from './dedupe-option.ts';
+import type { DeliveryIdOf } from './options.ts';
 import type { EndpointState, Endpoints } from './endpoints.ts';
-import type { Ranges } from './mask-literals.ts';
+import type { Ranges } from './literal.ts';
 
 /** What the validate room says about an expression; positions are offsets in its text. */
 export interface ParsedCheck {

@@ -5,11 +5,11 @@
  */
 import type { RewriteSql } from '../types/sql.ts';
 import { Cursor } from './cursor.ts';
+import { lexable } from './literal.ts';
 import type { Lexical } from './literal.ts';
 import { type PlanText, type StatementPlan, assemble } from './plan.ts';
-import type { SqlToken } from './scanner.ts';
-import { type StatementText, splitStatements } from './statements.ts';
-import { lexable } from './text.ts';
+import { splitStatements } from './scanner.ts';
+import type { SqlToken, StatementText } from './scanner.ts';
 
 const constraintWords = new Set(['constraint', 'primary', 'unique', 'check', 'foreign', 'exclude', 'like']);
 

@@ -5,11 +5,12 @@
  * position. Uses only the seal and the ids that it is given.
  */
 import { sealCheck } from '../catalog/seals.ts';
-import { maskLiterals } from './mask-literals.ts';
+import { decodeText, maskLiterals, nameOf, Undecodable } from './literal.ts';
 import type { Caution, DdlContext, ParsedCheck, SenderDemands } from './statement-context.ts';
 import { limits } from '../config/limits.ts';
-import { StatementError, type Cursor, type Name } from './cursor.ts';
-import { answerWord, expressionSource } from './expression-source.ts';
+import { StatementError } from './cursor.ts';
+import type { Cursor, Name } from './cursor.ts';
+import type { SqlToken } from './scanner.ts';
 
 export interface ValidateClause {
   readonly secrets: readonly Name[];
@@ -161,4 +162,75 @@ interface ExpressionRefusal {
 
 function isRefusal(error: unknown): error is ExpressionRefusal {
   return typeof error === 'object' && error !== null && 'sqlstate' in error && 'position' in error;
+}
+
+export interface ExpressionSource {
+  readonly text: string;
+  /** Where it starts in the client's text, in bytes. */
+  readonly start: number;
+}
+
+/** Words that begin the next part of an ANSWER, or the next ANSWER. */
+export const optionWords: ReadonlySet<string> = new Set([
+  'answer',
+  'status',
+  'type',
+  'header',
+  'body',
+  'learn',
+]);
+/** VALIDATE is followed only by ANSWER. */
+const answerWord: ReadonlySet<string> = new Set(['answer']);
+
+export function expressionSource(cursor: Cursor, ends: ReadonlySet<string>): ExpressionSource {
+  if (cursor.atEnd) cursor.unexpected();
+  const start = cursor.offset;
+  const { text, encoding, standardConformingStrings } = cursor.lexical;
+  let bytes = '';
+  let last = start;
+  let depth = 0;
+  let before: SqlToken | null = null;
+  while (cursor.token !== null) {
+    if (depth === 0 && ends.has(cursor.peek()) && endsOperand(cursor, before)) break;
+    const word = cursor.peek();
+    if (word === '(' || word === '[' || word === 'case') depth++;
+    else if (word === ')' || word === ']' || word === 'end') depth--;
+    const token = cursor.take();
+    const raw = cursor.raw(token);
+    if (token.kind === 'string' && !standardConformingStrings && raw.includes('\\')) {
+      throw new StatementError(
+        '0A000',
+        'a backslash in VALIDATE or ANSWER with standard_conforming_strings off',
+        token.start,
+        { hint: "Write the literal as E'...'." },
+      );
+    }
+    // Checks each name separately, so that a refusal points at it.
+    cursor.read(token, nameOf);
+    bytes += text.slice(last, token.start).replace(/[^\n\r]/g, ' ') + raw;
+    last = token.end;
+    before = token;
+  }
+  if (before === null) cursor.unexpected();
+  try {
+    return { text: decodeText(bytes, encoding), start };
+  } catch (error) {
+    if (!(error instanceof Undecodable)) throw error;
+    throw new StatementError(error.sqlstate, error.message, last - bytes.length);
+  }
+}
+
+/** Words that are followed by an operand. */
+const unfinished = new Set(
+  'all and any between case distinct else escape from ilike in is like not or similar symmetric then to when'.split(
+    ' ',
+  ),
+);
+
+/** Two operands are never adjacent: a word after one is not a name. */
+function endsOperand(cursor: Cursor, token: SqlToken | null): boolean {
+  if (token === null) return false;
+  const raw = cursor.raw(token);
+  if (token.kind === 'symbol') return raw === ')' || raw === ']';
+  return token.kind !== 'word' || !unfinished.has(raw.toLowerCase());
 }

@@ -4,7 +4,7 @@
  */
 import type { Socket } from 'node:net';
 import { int32, message, zeroEnded } from '../../../src/kit/postgres-message.ts';
-import { splitStatements } from '../../../src/ddl/statements.ts';
+import { splitStatements } from '../../../src/ddl/scanner.ts';
 import type { Backend, Message } from './backend.ts';
 import { Messages } from './backend.ts';
 import { planOf, plansOf } from './statements.ts';

@@ -2,8 +2,8 @@
  * What the stand-in does with one statement: refuse it as RisingWave does, answer it without the database, or run it translated for
  * PostgreSQL. Each rule names its place in RisingWave's source. Takes latin1 views of bytes; pure.
  */
-import { splitStatements } from '../../../src/ddl/statements.ts';
-import type { StatementText } from '../../../src/ddl/statements.ts';
+import { splitStatements } from '../../../src/ddl/scanner.ts';
+import type { StatementText } from '../../../src/ddl/scanner.ts';
 import { createTable, structs } from './tables.ts';
 import type { Struct } from './tables.ts';
 import { noPrepare, notImplemented, notParsed, noTransaction } from './words.ts';

@@ -3,7 +3,7 @@
  * happens to an existing key. Takes statements, returns PostgreSQL's; pure.
  */
 import { createHash } from 'node:crypto';
-import type { StatementText } from '../../../src/ddl/statements.ts';
+import type { StatementText } from '../../../src/ddl/scanner.ts';
 import { quoteIdentifier, quoteLiteral } from '../../../src/kit/sql-text.ts';
 import type { Plan } from './statements.ts';
 
