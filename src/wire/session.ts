@@ -13,7 +13,7 @@ import type { Rewrite, RewriteSql, SessionQueries, SqlSession } from '../types/s
 import { deferred } from '../kit/deferred.ts';
 import type { Limits } from '../config/limits.ts';
 import { type SqlError, SqlFailure } from '../errors/refusals.ts';
-import { ReplyRewriter } from './answers.ts';
+import { plain, ReplyRewriter } from './answers.ts';
 import {
   brokenFollowing,
   brokenSql,
@@ -25,7 +25,6 @@ import {
 import { Framer, ProtocolViolation, unread, type FrameRewrite } from './framing.ts';
 import * as wire from './messages.ts';
 import { HeadgateQueries } from './headgate-queries.ts';
-import { plain } from './pending-replies.ts';
 
 const { fromClient, fromEngine } = wire;
 const nothing = Buffer.alloc(0);
