@@ -23,10 +23,10 @@ import { dialEngine } from './connect-engine.ts';
 import { followerRefused } from './replication-clients.ts';
 import { type FatalReason, namesOf, writeFatal } from './messages.ts';
 import { Newcomers } from './unauthenticated-clients.ts';
-import { type NegotiatedClient, readClientOpening } from './startup-negotiation.ts';
+import { readClientOpening, Startup } from './startup.ts';
+import type { NegotiatedClient } from './startup.ts';
 import { Relay, shuttingDown } from './relay.ts';
 import { isHeadgatesLogin } from '../engine/login-names.ts';
-import { Startup } from './startup.ts';
 
 export interface SqlDoorOptions extends ListenAt {
   readonly endpoint: () => Endpoint;

@@ -1,11 +1,16 @@
 /**
- * One client of the SQL door until it is authenticated, and how it ends if that takes too long, if others need its
- * place, or if the door closes. Takes its socket, and touches nothing else.
+ * One client of the SQL door until it is authenticated: reads how it opens its connection, answers its encryption requests, begins TLS if that is
+ * requested, and returns the packet that says what the client wants; and how it ends if that takes too long, if others need its place, or if
+ * the door closes. Takes its socket, and touches nothing else. Bounded in bytes; the caller bounds the time by destroying the socket.
  */
 import type { Socket } from 'node:net';
 import { canonicalAddress, clientNetwork } from '../kit/address.ts';
-import { type FatalReason, writeFatal } from './messages.ts';
+import { openingLength, readOpening, writeFatal } from './messages.ts';
+import type { FatalReason, FirstMessage } from './messages.ts';
 import type { Newcomer } from './unauthenticated-clients.ts';
+import type { ClientTls } from './client-tls.ts';
+import { ProtocolViolation, unread } from './framing.ts';
+import { readUntil } from './read-until.ts';
 
 const tooLate: FatalReason = { sqlstate: '57014', message: 'canceling authentication due to timeout' };
 const crowded: FatalReason = {
@@ -71,4 +76,100 @@ export class Startup implements Newcomer {
     if (this.#voice === null) this.#socket.destroy();
     else this.#voice.destroySoon();
   }
+}
+
+export interface NegotiatedClient {
+  /** The connection to continue with: the given socket, or the encrypted connection over it. Paused. */
+  readonly client: Socket;
+  readonly encrypted: boolean;
+  readonly opening: Exclude<FirstMessage, { readonly kind: 'encryption' }>;
+  /** The packet, unchanged. */
+  readonly packet: Buffer;
+  /** What the client has sent after it. */
+  readonly rest: Buffer;
+}
+
+/** GSSAPI may be requested, then TLS; after that a client has to send its actual request. */
+const encryptionRequestsMax = 2;
+
+/** The first byte of a TLS handshake, which the length of an opening packet never begins with. */
+const handshake = 0x16;
+
+/**
+ * Rejects if the client leaves or does not speak the protocol. Leaves the socket paused. `moved` is called for each step
+ * of the client's, with the socket over which it can be sent a message from then on; null: none, because TLS begins.
+ */
+export async function readClientOpening(
+  client: Socket,
+  bytesMax: number,
+  tls: ClientTls | null,
+  moved: (voice: Socket | null) => void,
+): Promise<NegotiatedClient> {
+  let encryptionRequests = 0;
+  let received: Buffer = Buffer.alloc(0);
+  for (;;) {
+    const first = await readPacket(client, received, bytesMax, tls !== null && encryptionRequests === 0);
+    if (first === 'handshake') return readEncrypted(client, bytesMax, tls, true, moved);
+    const { opening, packet, rest } = first;
+    moved(client);
+    if (opening.kind !== 'encryption') return { client, encrypted: false, opening, packet, rest };
+    encryptionRequests += 1;
+    if (encryptionRequests > encryptionRequestsMax)
+      throw new ProtocolViolation('this is no PostgreSQL client');
+    if (opening.how === 'ssl' && tls !== null) {
+      // Bytes after the request would be read as if they had been sent encrypted (CVE-2021-23214).
+      if (rest.length > 0) throw new ProtocolViolation('received unencrypted data after SSL request');
+      client.write('S');
+      return readEncrypted(client, bytesMax, tls, false, moved);
+    }
+    client.write('N');
+    received = rest;
+  }
+}
+
+async function readEncrypted(
+  client: Socket,
+  bytesMax: number,
+  tls: ClientTls | null,
+  direct: boolean,
+  moved: (voice: Socket | null) => void,
+): Promise<NegotiatedClient> {
+  if (tls === null) throw new ProtocolViolation('this door has no TLS');
+  moved(null);
+  const secure = await tls.begin(client, direct);
+  moved(secure);
+  const first = await readPacket(secure, Buffer.alloc(0), bytesMax, false);
+  if (first === 'handshake' || first.opening.kind === 'encryption') {
+    throw new ProtocolViolation('the connection is encrypted already');
+  }
+  const { opening, packet, rest } = first;
+  moved(secure);
+  return { client: secure, encrypted: true, opening, packet, rest };
+}
+
+interface Packet {
+  readonly opening: FirstMessage;
+  readonly packet: Buffer;
+  readonly rest: Buffer;
+}
+
+/** Reads one opening packet; `handshake`: the bytes, which are returned to the socket, are the beginning of TLS. */
+function readPacket(
+  client: Socket,
+  before: Buffer,
+  bytesMax: number,
+  mayBeTls: boolean,
+): Promise<Packet | 'handshake'> {
+  return readUntil(client, before, (received) => {
+    if (mayBeTls && received[0] === handshake) {
+      client.pause();
+      client.unshift(received);
+      return 'handshake';
+    }
+    const length = openingLength(received, bytesMax);
+    if (length === null) throw new ProtocolViolation('this is no PostgreSQL client');
+    if (length === unread || received.length < length) return null;
+    const packet = received.subarray(0, length);
+    return { opening: readOpening(packet), packet, rest: received.subarray(length) };
+  });
 }

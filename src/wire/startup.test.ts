@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { holdsTable } from '../../test/support/state-table.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { ClientTls } from './client-tls.ts';
-import { readClientOpening } from './startup-negotiation.ts';
+import { readClientOpening } from './startup.ts';
 
 /** A client's end of a connection: what it sends is given by the test, what it is told is kept. */
 class Client extends Duplex {
