@@ -17,7 +17,7 @@ import { Refused } from '../errors/refusals.ts';
 import { DatabaseCatalog } from './database-catalog.ts';
 import type { CatalogParts, DatabaseSnapshot } from './database-catalog.ts';
 import { readMigrations } from './migrate.ts';
-import { Refresher } from './refresher.ts';
+import { Refresher } from './watcher.ts';
 import { candidateOf } from './altered-check.ts';
 import type { Candidate, CandidateQuestion } from './altered-check.ts';
 import { guardOf, makeAnswers, noAnswers } from './answers.ts';

@@ -13,7 +13,6 @@ import { tableKey } from './snapshot.ts';
 import type { Compiles } from './snapshot.ts';
 import { look, lookAt, pinned, watch, watched } from './queries.ts';
 import type { AskedTables, SnapshotCheck, Watch } from './queries.ts';
-import { Refresher } from './refresher.ts';
 
 /** What is made of the tables, and who is told of it. */
 export interface WatcherDeps extends StageContext {
@@ -251,5 +250,51 @@ export class CatalogWatcher {
         if (before[which].get(key) !== reason && table !== undefined)
           observe({ kind: kinds[which], table, reason });
       }
+  }
+}
+
+export class Refresher {
+  readonly #job: () => Promise<void>;
+  #running: Promise<void> | null = null;
+  #next: Promise<void> | null = null;
+  /** Ends the pause before the next run; null: there is no pause. */
+  #hurry: AbortController | null = null;
+  /** When the last run began that only patient callers had requested. */
+  #lastPatientMs = Number.NEGATIVE_INFINITY;
+  readonly #clock: () => number;
+
+  constructor(job: () => Promise<void>, clock: () => number) {
+    this.#job = job;
+    this.#clock = clock;
+  }
+
+  /**
+   * Rejects if the run that the caller waits for fails. `pauseMs`: start at least this long after the last run that
+   * only such patient callers had requested; a caller without a pause starts the run for all of them.
+   */
+  run(pauseMs = 0): Promise<void> {
+    if (pauseMs === 0) this.#hurry?.abort();
+    this.#next ??= this.#begin(pauseMs);
+    return this.#next;
+  }
+
+  /** Resolves when the current run has ended, with or without an error; at once if none is running. */
+  async current(): Promise<void> {
+    await this.#running?.catch(() => {});
+  }
+
+  async #begin(pauseMs: number): Promise<void> {
+    const hurry = pauseMs === 0 ? null : new AbortController();
+    this.#hurry = hurry;
+    // The failure of the previous run belongs to its own callers.
+    await this.#running?.catch(() => {});
+    const wait = this.#lastPatientMs + pauseMs - this.#clock();
+    if (hurry !== null && wait > 0)
+      await delay(wait, undefined, { signal: hurry.signal }).catch(() => undefined);
+    if (hurry?.signal.aborted === false) this.#lastPatientMs = this.#clock();
+    this.#running = this.#next;
+    this.#next = null;
+    this.#hurry = null;
+    await this.#job();
   }
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { deferred } from '../kit/deferred.ts';
 import type { Deferred } from '../kit/deferred.ts';
-import { Refresher } from './refresher.ts';
+import { Refresher } from './watcher.ts';
 
 test('many callers share runs, and each sees a run that began after its call', async () => {
   const runs: Deferred<void>[] = [];
