@@ -5,10 +5,10 @@ import { Door, webhook } from '../../test/support/ddl-door.ts';
 import { pictureOf as picture, update } from '../../test/support/picture.ts';
 import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
-import { readAround } from './read-unlocked-tables.ts';
+import { readAround } from './snapshot-cache.ts';
+import type { SnapshotCache } from './snapshot-cache.ts';
 import { look, readSizes, readTables } from './queries.ts';
 import { migrate, readMigrations } from './migrate.ts';
-import type { SnapshotCache } from './snapshot-cache.ts';
 
 const catalogWholeMs = 60_000;
 
