@@ -8,7 +8,7 @@ import { SnapshotCache } from '../../src/catalog/snapshot-cache.ts';
 import { look } from '../../src/catalog/queries.ts';
 import { CatalogWatcher } from '../../src/catalog/watcher.ts';
 import type { Compiles, Snapshot } from '../../src/catalog/snapshot.ts';
-import { destinationOf } from '../../src/catalog/destination.ts';
+import { destinationOf } from '../../src/catalog/table-compiler.ts';
 import { limits } from '../../src/config/limits.ts';
 import type { Limits } from '../../src/config/limits.ts';
 import { createCompileAnswers } from '../../src/validate/answers.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { destinationOf } from './destination.ts';
+import { destinationOf } from './table-compiler.ts';
 
 const hosts = ['rw.example.com:4566', '[::1]:4566'];
 
