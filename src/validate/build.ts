@@ -7,7 +7,7 @@ import { Compiler } from './compile.ts';
 import { sizeOfConstant } from './cost.ts';
 import { EvaluationError, ExpressionError } from './errors.ts';
 import { castRow } from './functions.ts';
-import { HeaderSlots } from './headers.ts';
+import { HeaderSlots } from './closures.ts';
 import { type Node, Nodes, type NodeDraft, childrenOf } from './node.ts';
 import { type FunctionRow } from './function-table.ts';
 import { type StaticType, type TypeName, type Value, printedType } from './types.ts';

@@ -5,11 +5,6 @@
 import { checkItems, equalTo } from './constant-time.ts';
 import { EvaluationError } from './errors.ts';
 import { constantTimeEquality } from './functions-comparison.ts';
-import { type HeaderSlots } from './headers.ts';
-import { type PublishedKeys, publishedKey, verifyIssuedToken } from './jwt.ts';
-import { type Node, type NodeOf, childrenOf } from './node.ts';
-import { type Implementation, type FunctionRow } from './function-table.ts';
-import { type Value } from './types.ts';
 import {
   always,
   computedNow,
@@ -21,7 +16,11 @@ import {
   strictCall,
   variableOf,
 } from './closures.ts';
-import type { Evaluate } from './closures.ts';
+import type { Evaluate, HeaderSlots } from './closures.ts';
+import { type PublishedKeys, publishedKey, verifyIssuedToken } from './jwt.ts';
+import { type Node, type NodeOf, childrenOf } from './node.ts';
+import { type Implementation, type FunctionRow } from './function-table.ts';
+import { type Value } from './types.ts';
 
 export interface BoundValues {
   readonly secrets: ReadonlyMap<string, string>;

@@ -8,7 +8,7 @@ import type { Cause } from '../types/cause.ts';
 import type { RequestCheck, CheckRequest, WhyNot } from '../types/request.ts';
 import { limits } from '../config/limits.ts';
 import { type BoundValues, Compiler, type Trace } from './compile.ts';
-import { unset } from './closures.ts';
+import { HeaderSlots, unset } from './closures.ts';
 import { type Evaluation, Reasons, type NodeResult, ageOf, messageOf } from './explain-reason.ts';
 import {
   constantValue,
@@ -18,7 +18,6 @@ import {
   reachable,
   typeExpression,
 } from './expression.ts';
-import { HeaderSlots } from './headers.ts';
 import { type Node, childrenOf, isPublicCall } from './node.ts';
 import { NodePrinter, type Scrub, mask, printBody, printValue } from './print-node.ts';
 import { Safety } from './safety.ts';

@@ -6,11 +6,11 @@
  */
 import { type RequestCheck, type CheckRequest } from '../types/request.ts';
 import { type BoundValues, Compiler } from './compile.ts';
-import { type Context, type Evaluate, unset } from './closures.ts';
+import { HeaderSlots, unset } from './closures.ts';
+import type { Context, Evaluate } from './closures.ts';
 import { checkCost } from './cost.ts';
 import { breaksLine, dropsLineBreaks, isKeyConstant, Safety } from './safety.ts';
 import { ExpressionError } from './errors.ts';
-import { HeaderSlots } from './headers.ts';
 import { type Node, type VariableName, childrenOf } from './node.ts';
 import { loadParser, parseText, tokenEnds } from './parse.ts';
 import { Typer } from './typing.ts';
