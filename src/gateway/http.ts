@@ -16,7 +16,7 @@ import type { Observe } from '../observe/observations.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { eventsRoute, readEvent } from './events-route.ts';
+import { eventsRoute, readEvent } from './events.ts';
 import type { EventRequest, EventStore } from './event-store.ts';
 import { connectionWords, GatewayExchange } from './exchange.ts';
 import type { GatewayTracing } from './exchange.ts';
