@@ -24,8 +24,8 @@ import type { Observation, Observe, TableName } from '../observe/observations.ts
 import type { TracedRequest, Tracer } from '../telemetry/tracer.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { handshakeRefusal, originRule } from './handshake.ts';
-import type { OriginRule } from './handshake.ts';
+import { handshakeRefusal, originRule, WebSocketDoor } from './websocket.ts';
+import type { OriginRule } from './websocket.ts';
 import {
   createRefusalReplies,
   failureReply,
@@ -39,7 +39,6 @@ import {
 import type { RefusalReplies, WebhookReply } from './reply.ts';
 import { isIngestTarget, isWebhookTarget, webhookPrefix, webhookTemplate } from '../ingest/routes.ts';
 import { Backlogs } from './unacked.ts';
-import { WebSocketDoor } from './websocket.ts';
 import type { HttpHandler, Offers } from '../http/requests.ts';
 import type { BodyRules } from '../http/body.ts';
 import type { Arrival } from '../types/request.ts';
