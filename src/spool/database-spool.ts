@@ -22,7 +22,7 @@ import { Spool } from './spool.ts';
 import type { SpoolOptions } from './spool.ts';
 import { TableGate } from './table-order.ts';
 import { NotKept } from './writer.ts';
-import type { Appendable } from './seal-batch.ts';
+import type { Appendable } from './writer.ts';
 
 export interface DatabaseSpoolOptions extends Omit<SpoolOptions, 'root' | 'failed' | 'worked' | 'damaged'> {
   readonly database: string;

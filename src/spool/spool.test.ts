@@ -10,7 +10,7 @@ import type { UnreadablePart } from './quarantine.ts';
 import { beginning, Spool } from './spool.ts';
 import type { SpoolOptions } from './spool.ts';
 import { NotKept } from './writer.ts';
-import type { Appendable } from './seal-batch.ts';
+import type { Appendable } from './writer.ts';
 
 const id = '00112233445566778899aabbccddeeff';
 const key = Buffer.alloc(32, 7);

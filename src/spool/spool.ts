@@ -15,8 +15,7 @@ import type { Sealed } from './sealed-records.ts';
 import { reading, removeMarks, scanRecords, writtenOf } from './segment.ts';
 import type { Damage, Segment } from './segment.ts';
 import { SpoolWriter } from './writer.ts';
-import type { Appendable } from './seal-batch.ts';
-import type { WriterOptions } from './writer.ts';
+import type { Appendable, WriterOptions } from './writer.ts';
 
 export interface SpoolOptions extends Pick<
   WriterOptions,

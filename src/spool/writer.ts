@@ -13,13 +13,52 @@
 import type { KeyRing, MasterKey } from '../secrets/key-ring.ts';
 import { limits } from '../config/limits.ts';
 import type { SpoolFile, SpoolFiles } from './files.ts';
-import { encodeHeader, encodeRecord, headerBytes, joinPayloads, recordsEnd, recordSize } from './format.ts';
-import { segmentKey } from './format.ts';
-import type { RecordHead } from './format.ts';
-import { togetherOf } from './seal-batch.ts';
-import type { Appendable } from './seal-batch.ts';
+import {
+  encodeHeader,
+  encodeRecord,
+  headerBytes,
+  joinPayloads,
+  recordsEnd,
+  recordSize,
+  segmentKey,
+} from './format.ts';
+import type { EncodedTarget, RecordHead } from './format.ts';
 import { count, markPath, removeMarks, segmentPath } from './segment.ts';
-import type { SegmentPosition, Segment } from './segment.ts';
+import type { Segment, SegmentPosition } from './segment.ts';
+
+/** The table of a request. */
+export interface Appendable {
+  readonly oid: number;
+  /** Another object whenever the description is another one. */
+  readonly target: EncodedTarget;
+}
+
+/** The groups of requests that share a record each: of one table, in order, as many as are sealed together. */
+function togetherOf<Waiting extends { readonly table: Appendable; readonly payload: Buffer }>(
+  group: readonly Waiting[],
+): readonly (readonly [Waiting, ...Waiting[]])[] {
+  const all: [Waiting, ...Waiting[]][] = [];
+  const open = new Map<number, { readonly waiting: [Waiting, ...Waiting[]]; bytes: number }>();
+  for (const one of group) {
+    const { oid, target } = one.table;
+    const bytes = one.payload.length;
+    const last = open.get(oid);
+    const fits =
+      last !== undefined &&
+      last.waiting[0].table.target === target &&
+      last.waiting.length < limits.spoolSealedRequestsMax &&
+      last.bytes + bytes <= limits.spoolSealedBytesMax;
+    if (fits) {
+      last.waiting.push(one);
+      last.bytes += bytes;
+    } else {
+      const waiting: [Waiting, ...Waiting[]] = [one];
+      all.push(waiting);
+      open.set(oid, { waiting, bytes });
+    }
+  }
+  return all;
+}
 
 export interface WriterOptions {
   readonly files: SpoolFiles;
