@@ -30,8 +30,8 @@ import { Drainer } from './drainer.ts';
 import { isSpooling, spoolFolder } from './spool-settings.ts';
 import { realFiles } from './files.ts';
 import { Throttle } from './throttle.ts';
-import type { KnownTables } from './snapshot-file.ts';
 import { knownTables, SpoolError, Spools } from './spools.ts';
+import type { KnownTables } from './spools.ts';
 import type { Settings } from '../config/settings.ts';
 
 export interface SpoolParts extends StageContext {

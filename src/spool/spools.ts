@@ -3,7 +3,8 @@
  * what is known of a table while nobody can confirm it; returns the spool of a database. Refuses to open (throws SpoolError) a
  * folder that another process uses. Touches its folder alone.
  *
- *   <folder>/<database>/tables.sealed   what is known of its tables
+ *   <folder>/<database>/tables.sealed   what is known of its tables, with the time at which it was true, so that a start without the database
+ *                                       knows which senders to accept; counts as none if it cannot be opened, or is from the future
  *   <folder>/<database>/<id>/           a spool (spool.ts)
  */
 import { join } from 'node:path';
@@ -15,8 +16,67 @@ import type { Observe } from '../observe/observations.ts';
 import { DatabaseSpool } from './database-spool.ts';
 import type { DatabaseSpoolOptions } from './database-spool.ts';
 import type { Drainer } from './drainer.ts';
-import { readKnown, writeKnown } from './snapshot-file.ts';
-import type { KnownTables } from './snapshot-file.ts';
+import { reading } from './segment.ts';
+import type { SpoolFiles } from './files.ts';
+
+export interface KnownTables {
+  /** headgate.home() of the database. */
+  readonly home: string;
+  /** ms since 1970 */
+  readonly confirmedAtMs: number;
+  /** Rows of the catalog, each as JSON. */
+  readonly rows: readonly string[];
+}
+
+interface Seals {
+  readonly seal: (plaintext: string, identity: string) => string;
+  readonly open: (sealed: string, identity: string) => string;
+}
+
+const name = 'tables.sealed';
+const identityOf = (database: string) => `spool:${database}`;
+
+/** Written as a whole, or not at all. */
+async function writeKnown(
+  files: SpoolFiles,
+  folder: string,
+  database: string,
+  known: KnownTables,
+  { seal }: Seals,
+): Promise<void> {
+  const next = join(folder, `${name}.next`);
+  await files.remove(next).catch(() => {});
+  const file = await files.create(next);
+  try {
+    await file.write([Buffer.from(seal(JSON.stringify(known), identityOf(database)))], 0);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await files.rename(next, join(folder, name));
+  await files.syncFolder(folder);
+}
+
+/** null: there is no file, or none that is trusted. */
+async function readKnown(
+  files: SpoolFiles,
+  folder: string,
+  database: string,
+  nowMs: number,
+  { open }: Seals,
+): Promise<KnownTables | null> {
+  if (!(await files.list(folder)).includes(name)) return null;
+  const sealed = await reading(files, join(folder, name), async (file) => {
+    const bytes = Buffer.alloc(await file.size());
+    return bytes.toString('latin1', 0, await file.read(bytes, 0));
+  });
+  try {
+    const known = JSON.parse(open(sealed, identityOf(database))) as KnownTables;
+    return known.confirmedAtMs <= nowMs ? known : null;
+  } catch {
+    return null;
+  }
+}
 
 export class SpoolError extends PlainError {
   override readonly name = 'SpoolError';
