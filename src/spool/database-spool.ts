@@ -11,18 +11,45 @@ import type { Closable } from '../kit/closer.ts';
 import type { Observe, TableName } from '../observe/observations.ts';
 import { limits } from '../config/limits.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
-import { DiskReport } from './disk-report.ts';
 import { encodeTarget } from './format.ts';
 import { encodeTable } from './kept-request.ts';
 import type { SpooledTable } from './kept-request.ts';
 import { quarantinedIn } from './quarantine.ts';
-import type { UnreadablePart, Quarantined } from './quarantine.ts';
+import type { Quarantined, UnreadablePart } from './quarantine.ts';
 import type { SegmentCounts } from './segment.ts';
 import { Spool } from './spool.ts';
 import type { SpoolOptions } from './spool.ts';
 import { TableGate } from './table-order.ts';
 import { NotKept } from './writer.ts';
 import type { Appendable } from './writer.ts';
+
+class DiskReport {
+  readonly #database: string;
+  readonly #observe: Observe;
+  #reason = '';
+  #failures = 0;
+
+  constructor(database: string, observe: Observe) {
+    this.#database = database;
+    this.#observe = observe;
+  }
+
+  readonly failed = (error: unknown): void => {
+    const reason = error instanceof Error ? error.message : String(error);
+    // Messages of the system name a path, which is another one each time.
+    const kind = (error as NodeJS.ErrnoException | null)?.code ?? reason;
+    this.#failures += 1;
+    if (kind !== this.#reason) this.#observe({ kind: 'spool.failed', database: this.#database, reason });
+    this.#reason = kind;
+  };
+
+  readonly worked = (): void => {
+    if (this.#failures === 0) return;
+    this.#observe({ kind: 'spool.works', database: this.#database, failures: this.#failures });
+    this.#failures = 0;
+    this.#reason = '';
+  };
+}
 
 export interface DatabaseSpoolOptions extends Omit<SpoolOptions, 'root' | 'failed' | 'worked' | 'damaged'> {
   readonly database: string;
