@@ -8,7 +8,7 @@ import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { ProtocolViolation } from './framing.ts';
 import { type FatalReason, fromClient, readSaslInitial, writeAuthentication } from './messages.ts';
-import { readUntil } from './read-until.ts';
+import { readUntil } from './startup.ts';
 import { beginScram, nobodysVerifier, scramMechanism, ScramViolation } from './scram.ts';
 import type { ScramVerifier } from './scram.ts';
 

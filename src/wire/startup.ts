@@ -7,10 +7,8 @@ import type { Socket } from 'node:net';
 import { canonicalAddress, clientNetwork } from '../kit/address.ts';
 import { openingLength, readOpening, writeFatal } from './messages.ts';
 import type { FatalReason, FirstMessage } from './messages.ts';
-import type { Newcomer } from './unauthenticated-clients.ts';
 import type { ClientTls } from './client-tls.ts';
 import { ProtocolViolation, unread } from './framing.ts';
-import { readUntil } from './read-until.ts';
 
 const tooLate: FatalReason = { sqlstate: '57014', message: 'canceling authentication due to timeout' };
 const crowded: FatalReason = {
@@ -171,5 +169,105 @@ function readPacket(
     if (length === unread || received.length < length) return null;
     const packet = received.subarray(0, length);
     return { opening: readOpening(packet), packet, rest: received.subarray(length) };
+  });
+}
+
+export interface Newcomer {
+  readonly network: string;
+  /** Its place has been given to another client. */
+  makeWay(): void;
+}
+
+export class Newcomers {
+  readonly #max: number;
+  /** For each network, the clients that have been silent for longest first, with the number of each one's last step. */
+  readonly #networks = new Map<string, Map<Newcomer, number>>();
+  #size = 0;
+  #steps = 0;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  add(newcomer: Newcomer): void {
+    const there = this.#networks.get(newcomer.network) ?? new Map<Newcomer, number>();
+    this.#networks.set(newcomer.network, there);
+    there.set(newcomer, ++this.#steps);
+    this.#size += 1;
+    if (this.#size > this.#max) this.evict();
+  }
+
+  /** Called when the client has taken a further step: a part of what it has to send has arrived. */
+  moved(newcomer: Newcomer): void {
+    const there = this.#networks.get(newcomer.network);
+    if (there?.delete(newcomer) === true) there.set(newcomer, ++this.#steps);
+  }
+
+  remove(newcomer: Newcomer): void {
+    const there = this.#networks.get(newcomer.network);
+    if (there?.delete(newcomer) !== true) return;
+    this.#size -= 1;
+    if (there.size === 0) this.#networks.delete(newcomer.network);
+  }
+
+  /** Makes one of them leave; false: there is none. */
+  evict(): boolean {
+    let [first, most, step]: [Newcomer | null, number, number] = [null, 0, 0];
+    for (const there of this.#networks.values()) {
+      if (there.size < most) continue;
+      for (const [newcomer, its] of there) {
+        if (there.size > most || its < step) [first, most, step] = [newcomer, there.size, its];
+        break;
+      }
+    }
+    if (first === null) return false;
+    this.remove(first);
+    first.makeWay();
+    return true;
+  }
+}
+
+export function readUntil<T>(
+  client: Socket,
+  before: Buffer,
+  make: (received: Buffer) => T | null,
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    let received = before;
+    const done = (): void => {
+      client.pause();
+      client.off('data', take);
+      client.off('end', left);
+      client.off('close', left);
+    };
+    const left = (): void => {
+      done();
+      reject(new Error('the client left'));
+    };
+    const look = (): void => {
+      try {
+        const made = make(received);
+        if (made === null) return;
+        done();
+        resolve(made);
+      } catch (error) {
+        done();
+        reject(error as Error);
+      }
+    };
+    const take = (chunk: Buffer): void => {
+      received = received.length === 0 ? chunk : Buffer.concat([received, chunk]);
+      look();
+    };
+    client.on('data', take);
+    client.on('end', left);
+    client.on('close', left);
+    if (client.isPaused()) client.resume();
+    if (received.length > 0) look();
+    if (client.destroyed || client.readableEnded) left();
   });
 }
