@@ -7,7 +7,8 @@ import { limits } from '../config/limits.ts';
 import { refusal } from '../errors/refusals.ts';
 import { claimSteps } from './deliveries.ts';
 import { aborted, failedHere, outcomeOf } from './error-cause.ts';
-import { toRuns } from './group-statements.ts';
+import { settingSteps, toRuns } from './table-statements.ts';
+import type { TableStatements } from './table-statements.ts';
 import { asAttempt, committed, standing, told } from './interpret-reply.ts';
 import type { StoreAttempt, UnitAttempts } from './interpret-reply.ts';
 import { isUndecided } from './newest-statements.ts';
@@ -19,8 +20,6 @@ import { cleanUp, markOf, nothing, pathIsSafe, savepoint } from './session-reset
 import type { ResetSettings } from './session-reset.ts';
 import { isPlain } from './session-role.ts';
 import type { StatementStep } from './prepared.ts';
-import { settingSteps } from './table-statements.ts';
-import type { TableStatements } from './table-statements.ts';
 import { flushMessage, queryMessage, syncMessage } from './wire-message.ts';
 
 export class DecodedTransactions {

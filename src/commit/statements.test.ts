@@ -6,7 +6,7 @@ import type { Column, Shape } from '../types/shape.ts';
 import type { Rows } from '../types/rows.ts';
 import { withNulls } from './nulls.ts';
 import { PreparedStatements, toStatement } from './prepared.ts';
-import { toRuns } from './group-statements.ts';
+import { toRuns } from './table-statements.ts';
 import { probeStatement, removeStatement, storeStatement } from './statements.ts';
 import { executeMessages } from './wire-message.ts';
 
