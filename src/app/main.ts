@@ -206,6 +206,7 @@ async function openSqlAndEvents(
   const sqlDoor = await openSqlDoor({
     ...doorAt(settings, 'sql'),
     endpoint: () => engine.endpoint(),
+    serverConnections: () => engine.connectionsMax ?? 0,
     unavailable: () => engine.unavailable,
     tls: guards.sqlTls,
     tlsRequired: !settings.sqlTlsOptional,

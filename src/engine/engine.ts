@@ -40,6 +40,8 @@ export interface Engine {
   checkpoint?(): void;
   /** `server_version_num` of the engine as last seen, e.g. 180004; 0 before the first connection. */
   readonly serverVersion: number;
+  /** How many connections all roles together may have there, as last seen; 0 or absent: not known, or a bound of Headgate's own. */
+  readonly connectionsMax?: number;
   /** null: reachable; otherwise the reason, in one line without credentials. */
   readonly unavailable: string | null;
   /** null: it accepts writes, as far as is known; otherwise the reason. Reading is still possible. */

@@ -7,7 +7,7 @@ import type { Client } from 'pg';
 import type { Observe } from '../observe/observations.ts';
 import { parseDsn } from './dsn.ts';
 import type { Engine } from './engine.ts';
-import { refuseTooFew, TooFewConnections } from './connection-limit.ts';
+import { connectionsOf, refuseTooFew, TooFewConnections } from './connection-limit.ts';
 import { EngineWatch } from './engine-watch.ts';
 import { Servers } from './servers.ts';
 
@@ -34,6 +34,11 @@ export async function openPostgresEngine({
 }: PostgresOptions): Promise<Engine> {
   const dsn = parseDsn(databaseUrl);
   const servers = new Servers(dsn);
+  let connectionsMax = 0;
+  const greet = async (client: Client): Promise<void> => {
+    await refuseTooFew(client, connectionsMin);
+    connectionsMax = await connectionsOf(client);
+  };
   observe({ kind: 'engine.starting', engine: name });
   const watch = new EngineWatch({
     engine: name,
@@ -43,7 +48,7 @@ export async function openPostgresEngine({
     describe: (error) => servers.reasonOf(error),
     ...(servers.single ? {} : { prepare: (signal: AbortSignal) => servers.choose(signal) }),
     check: (client) => servers.check(client),
-    ...(connectionsMin === 0 ? {} : { greet: (client: Client) => refuseTooFew(client, connectionsMin) }),
+    ...(connectionsMin === 0 ? {} : { greet }),
     ...(random === undefined ? {} : { random }),
     ...(serverVersionMin === undefined ? {} : { serverVersionMin }),
   });
@@ -61,6 +66,9 @@ export async function openPostgresEngine({
     doubt: () => watch.doubt(),
     get serverVersion() {
       return watch.serverVersion;
+    },
+    get connectionsMax() {
+      return connectionsMax;
     },
     get unavailable() {
       return watch.unavailable;

@@ -29,6 +29,8 @@ import { isHeadgatesLogin } from '../engine/login-names.ts';
 
 export interface SqlDoorOptions extends ListenAt {
   readonly endpoint: () => Endpoint;
+  /** How many connections the engine has for everybody, of which clients get at most half; 0 or absent: enough. */
+  readonly serverConnections?: () => number;
   /** null: the engine can be reached; otherwise the reason, in one line. */
   readonly unavailable: () => string | null;
   readonly rewrite: RewriteSql;
@@ -319,16 +321,24 @@ class Door implements SqlDoor {
     if (this.#draining) return { sqlstate: '57P03', message: 'Headgate is shutting down' };
     const unavailable = this.#options.unavailable();
     if (unavailable !== null) return { sqlstate: '57P03', message: unavailable };
-    const { sqlConnectionsMax, sqlReservedMax, sqlReservedOfOneMax } = this.#limits;
+    const { sqlReservedMax, sqlReservedOfOneMax } = this.#limits;
     // Whoever takes all places must not keep the others out, for example the one who would end that.
     const reserved = (this.#sessionsOf.get(userOf(opening)) ?? 0) < sqlReservedOfOneMax ? sqlReservedMax : 0;
-    if (this.#sessions >= sqlConnectionsMax + reserved) {
+    if (this.#sessions >= this.#most + reserved) {
       // Clients that the engine is still authenticating make way; this one is among them.
       if (this.#askedByEngine.size <= 1)
         return { sqlstate: '53300', message: 'sorry, too many clients already' };
       this.#askedByEngine.evict();
     }
     return null;
+  }
+
+  /** Without those that are reserved. The rest of the server's are for Headgate itself: rows are stored whoever fills the door. */
+  get #most(): number {
+    const { sqlConnectionsMax, sqlReservedMax, sqlReservedOfOneMax } = this.#limits;
+    const all = this.#options.serverConnections?.() ?? 0;
+    if (all === 0) return sqlConnectionsMax;
+    return Math.min(sqlConnectionsMax, Math.max(sqlReservedOfOneMax, (all >> 1) - sqlReservedMax));
   }
 
   async #refuse(client: Socket, fatal: FatalReason): Promise<string> {

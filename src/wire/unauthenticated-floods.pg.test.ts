@@ -147,34 +147,35 @@ suite('strangers who hold openings of the SQL door', () => {
     await assert.rejects(comesIn(door, { password: 'wrong' }), { code: '28P01' });
   });
 
-  test('openings that the engine asks for passwords make way too; sessions do not', async (t) => {
-    const door = await openTestDoor(
-      { kind: 'unix', path: server.socket },
-      { limits: { sqlConnectionsMax: 8, sqlOpeningsMax: 16 } },
-    );
-    onEnd(t, 'door', () => door.door.close());
-    const honest = { user: 'honest', password: 'secret' };
-    const held = await holdSockets(door.port, 8, ['127.0.0.2'], (socket) => socket.write(startup));
-    onEnd(t, 'sockets', () => held.close());
-    const clients: Client[] = [];
-    for (let i = 0; i < 5; i++) clients.push(await comesIn(door, honest));
-    assert.match([...held.lastWords].join(), crowded);
-    held.close();
-    // When all places are taken by who is known there is none to be had.
-    await within(5_000, async () => {
-      for (; clients.length < 8;) clients.push(await comesIn(door, honest));
-      await assert.rejects(comesIn(door, honest), {
-        code: '53300',
-        message: 'sorry, too many clients already',
+  for (const [whose, bounds] of [
+    ['the door', { limits: { sqlConnectionsMax: 8, sqlOpeningsMax: 16 } }],
+    ['a server with 36 connections', { limits: { sqlOpeningsMax: 16 }, serverConnections: () => 36 }],
+  ] as const)
+    test(`within the bound of ${whose} openings that the engine asks for passwords make way, and sessions do not`, async (t) => {
+      const door = await openTestDoor({ kind: 'unix', path: server.socket }, bounds);
+      onEnd(t, 'door', () => door.door.close());
+      const honest = { user: 'honest', password: 'secret' };
+      const held = await holdSockets(door.port, 8, ['127.0.0.2'], (socket) => socket.write(startup));
+      onEnd(t, 'sockets', () => held.close());
+      const clients: Client[] = [];
+      for (let i = 0; i < 5; i++) clients.push(await comesIn(door, honest));
+      assert.match([...held.lastWords].join(), crowded);
+      held.close();
+      // When all places are taken by who is known there is none to be had.
+      await within(5_000, async () => {
+        for (; clients.length < 8;) clients.push(await comesIn(door, honest));
+        await assert.rejects(comesIn(door, honest), {
+          code: '53300',
+          message: 'sorry, too many clients already',
+        });
       });
+      // But some for other roles, and not for one of them alone.
+      const other = { user: 'other', password: 'secret' };
+      for (let i = 0; i < limits.sqlReservedOfOneMax; i++) clients.push(await comesIn(door, other));
+      await assert.rejects(comesIn(door, other), { code: '53300' });
+      for (const client of clients) {
+        assert.equal((await client.query('select 1')).rowCount, 1);
+        await client.end();
+      }
     });
-    // But some for other roles, and not for one of them alone.
-    const other = { user: 'other', password: 'secret' };
-    for (let i = 0; i < limits.sqlReservedOfOneMax; i++) clients.push(await comesIn(door, other));
-    await assert.rejects(comesIn(door, other), { code: '53300' });
-    for (const client of clients) {
-      assert.equal((await client.query('select 1')).rowCount, 1);
-      await client.end();
-    }
-  });
 });

@@ -7,7 +7,9 @@ import { asked } from '../support/asked.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { spawnHeadgate, startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
+import { holdSockets } from '../support/held-sockets.ts';
 import { testDatabase } from '../support/postgres.ts';
+import { startTcpServer } from '../support/tls-server.ts';
 import { within } from '../support/within.ts';
 
 /** Two Headgates that know each other only through the database. */
@@ -58,6 +60,39 @@ suite('any PostgreSQL by DSN', () => {
     assert.equal(rows[0]?.n, 3);
     const sealed = await client.query<{ sealed: string }>('select sealed from headgate.secret');
     assert(!JSON.stringify(sealed.rows).includes('two'));
+  });
+
+  test('clients of the SQL port, however many, leave the server connections for webhooks', async (t) => {
+    const server = await startTcpServer(undefined, ['max_connections=40']);
+    onEnd(t, 'server', () => server.close());
+    const root = new Client({
+      host: server.socketDir,
+      port: server.port,
+      user: 'root',
+      database: 'postgres',
+    });
+    await root.connect();
+    onEnd(t, 'root', () => root.end());
+    await root.query(
+      'CREATE ROLE headgate LOGIN; CREATE ROLE mal LOGIN; GRANT CREATE ON DATABASE postgres TO headgate',
+    );
+    await root.query('CREATE SCHEMA hooks AUTHORIZATION headgate');
+    const url = `postgresql://headgate@127.0.0.1:${server.port}/postgres?sslmode=disable`;
+    const a = await startHeadgate(t, { env: { HEADGATE_DATABASE_URL: url } });
+    const owner = await a.clientAs(t, 'headgate', 'postgres');
+    for (const name of ['a', 'b', 'c', 'd'])
+      await owner.query(`CREATE TABLE hooks.${name} (id INT) WITH (connector = 'webhook')`);
+    const startup = Buffer.from('\0\0\0\x24\0\x03\0\0user\0mal\0database\0postgres\0\0', 'latin1');
+    const held = await holdSockets(a.ports.sql.port, 60, ['127.0.0.1'], (socket) => socket.write(startup));
+    onEnd(t, 'sockets', () => held.close());
+    await within(5_000, () => Promise.resolve(assert.ok(held.renewed > 40)));
+    for (let n = 0; n < 5; n++) {
+      const sent = ['a', 'b', 'c', 'd'].map((name) => a.post(`postgres/hooks/${name}`, `{"id":${n}}`));
+      assert.deepEqual(
+        (await Promise.all(sent)).map(({ status }) => status),
+        [200, 200, 200, 200],
+      );
+    }
   });
 
   test('the server away: 503 with Retry-After, not ready, and by itself back', async (t) => {

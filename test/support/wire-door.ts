@@ -89,6 +89,7 @@ export async function openTestDoor(
   options: {
     limits?: Partial<Limits>;
     unavailable?: () => string | null;
+    serverConnections?: () => number;
     tls?: TlsSource;
     passwords?: Passwords;
   } = {},
@@ -106,6 +107,7 @@ export async function openTestDoor(
     port: 0,
     endpoint: () => endpoint,
     unavailable: options.unavailable ?? (() => null),
+    serverConnections: options.serverConnections ?? (() => 0),
     tls: options.tls ?? null,
     passwords: options.passwords ?? null,
     rewrite: smallRewriter((name) => {
