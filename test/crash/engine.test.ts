@@ -14,7 +14,7 @@ import { limits } from '../../src/config/limits.ts';
 import { type Engine, EngineError } from '../../src/engine/engine.ts';
 import { EngineChild, postmasterPid } from '../support/engine-process.ts';
 import { Spy } from '../support/postgres.ts';
-import { times } from '../support/sample.ts';
+import { inLong, isLong, sampleOf, times } from '../support/sample.ts';
 import { fromTemplate } from '../support/template.ts';
 
 const asRoot = process.getuid?.() === 0;
@@ -130,10 +130,14 @@ async function barePackage(folder: string): Promise<string> {
   return copy;
 }
 
-test(
+/** Each copies the whole package. */
+const [copied] = sampleOf(['shared', 'beside the data'], 1);
+const bySample = (kind: string) => (isLong || copied === kind ? test : inLong);
+
+bySample('shared')(
   'a package without its postinstall, under a folder closed to the server’s user',
-  { skip: !asRoot },
   async (t) => {
+    if (!asRoot) return t.skip('only root');
     const folder = await folderFor(t);
     const closed = join(folder, 'closed');
     await mkdir(closed, { mode: 0o700 });
@@ -154,21 +158,24 @@ test(
   },
 );
 
-test('a package that cannot be run in place is copied beside the data where that can be reached', async (t) => {
-  const folder = await folderFor(t);
-  const packageDir = await barePackage(folder);
-  if (asRoot) {
-    await chmod(folder, 0o755);
-    await chmod(packageDir, 0o700);
-  }
-  const dataDir = join(folder, 'data');
-  await mkdir(dataDir, { mode: 0o755 });
-  const sharedDir = join(folder, 'shared');
-  const engine = await openEmbeddedEngine({ dataDir, observe: silent, packageDir, sharedDir });
-  await engine.close();
-  const expected = asRoot ? ['bin', 'headgate.json', 'lock', 'pg'] : ['headgate.json', 'lock', 'pg'];
-  assert.deepEqual((await readdir(dataDir)).sort(), expected);
-});
+bySample('beside the data')(
+  'a package that cannot be run in place is copied beside the data where that can be reached',
+  async (t) => {
+    const folder = await folderFor(t);
+    const packageDir = await barePackage(folder);
+    if (asRoot) {
+      await chmod(folder, 0o755);
+      await chmod(packageDir, 0o700);
+    }
+    const dataDir = join(folder, 'data');
+    await mkdir(dataDir, { mode: 0o755 });
+    const sharedDir = join(folder, 'shared');
+    const engine = await openEmbeddedEngine({ dataDir, observe: silent, packageDir, sharedDir });
+    await engine.close();
+    const expected = asRoot ? ['bin', 'headgate.json', 'lock', 'pg'] : ['headgate.json', 'lock', 'pg'];
+    assert.deepEqual((await readdir(dataDir)).sort(), expected);
+  },
+);
 
 test('the embedded engine works in a path longer than a socket path may be', async (t) => {
   const dataDir = join(await folderFor(t), 'x'.repeat(100), 'y'.repeat(100), 'data');

@@ -44,7 +44,7 @@ function containerOf(objects: readonly Manifest[]): Container {
 const envOf = (objects: readonly Manifest[]) =>
   Object.fromEntries(containerOf(objects).env.map(({ name, value }) => [name, value]));
 
-const matrix = sampleOf([...specMatrix()], 8);
+const matrix = sampleOf([...specMatrix()], 5);
 
 /** It is rendered once, for all who look at it. */
 const once = new Map<string, Promise<Manifest[]>>();
@@ -204,7 +204,7 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
       [{ terminationGracePeriodSeconds: 20 }, /at least preStopSeconds \+ 20/],
     ];
     t.diagnostic(sampleSeed);
-    for (const [values, says] of sampleOf(wrong, 16)) {
+    for (const [values, says] of sampleOf(wrong, 8)) {
       const { code, stderr } = await helmTemplate(helm, release, values);
       assert.notEqual(code, 0, JSON.stringify(values));
       assert.match(stderr, says);

@@ -1,11 +1,11 @@
 /** docs/deploy/backups.md, command by command. */
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { commandsOf } from '../support/docs.ts';
-import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
+import { sharedHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { Ledger } from '../support/ledger.ts';
 import { onEnd } from '../support/cleanup.ts';
@@ -42,6 +42,8 @@ async function storedIds(t: TestContext, headgate: Headgate): Promise<string[]> 
   const { rows } = await client.query<{ id: string }>(`select data->>'id' as id from deliveries`);
   return rows.map(({ id }) => id);
 }
+
+const shared = sharedHeadgate();
 
 suite('backups', () => {
   test('a copy of the folder after a clean stop is a backup: rows, tables, secrets and key', async (t) => {
@@ -95,19 +97,20 @@ suite('backups', () => {
   test('a folder that is there, a server that is not: no backup, and no half of one', async (t) => {
     if (requireTool(t, 'psql') === null) return;
     const folder = await temporaryFolder(t);
-    const headgate = await startHeadgate(t, { dataDir: join(folder, 'data') });
+    await writeFile(join(folder, 'kept'), '');
+    const headgate = await shared();
     const script = join(root, 'deploy/backup/hot-backup.sh');
     const nowhere = await run('sh', [script, headgate.dataDir, join(folder, 'new'), 'host=127.0.0.1 port=1']);
     assert.notEqual(nowhere.code, 0);
     const there = await run('sh', [script, headgate.dataDir, folder]);
     assert.notEqual(there.code, 0);
-    assert.deepEqual((await run('ls', [folder])).stdout, 'data\n');
+    assert.deepEqual((await run('ls', [folder])).stdout, 'kept\n');
   });
 
   test('a table is exported and restored by \\copy', async (t) => {
     if (requireTool(t, 'psql') === null) return;
     const folder = await temporaryFolder(t);
-    const headgate = await startHeadgate(t);
+    const headgate = await shared();
     const client = await headgate.client(t);
     await client.query(table);
     const { ledger, send } = sender(t);

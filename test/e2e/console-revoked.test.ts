@@ -5,7 +5,7 @@ import type { TestContext } from 'node:test';
 import { Client } from 'pg';
 import { onEnd } from '../support/cleanup.ts';
 import { post } from '../support/console.ts';
-import { startHeadgate } from '../support/headgate.ts';
+import { sharedHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { until } from '../support/until.ts';
 
@@ -25,8 +25,10 @@ async function tokenOf({ ports }: Headgate, user: string): Promise<string> {
   return (JSON.parse(text) as { token: string }).token;
 }
 
+const shared = sharedHeadgate({ env: { HEADGATE_SQL_PASSWORD: password } });
+
 test('a role that may no longer log in has no session, and signs nothing', async (t) => {
-  const headgate = await startHeadgate(t, { env: { HEADGATE_SQL_PASSWORD: password } });
+  const headgate = await shared();
   const { port } = headgate.ports.admin;
   const root = await rootOf(t, headgate);
   await root.query(`CREATE SECRET key WITH (backend = 'meta') AS 'a key of sixteen bytes';
@@ -73,17 +75,17 @@ test('a role that may no longer log in has no session, and signs nothing', async
 });
 
 test('the owner of a new table does not see requests of an earlier table of that name', async (t) => {
-  const headgate = await startHeadgate(t, { env: { HEADGATE_SQL_PASSWORD: password } });
+  const headgate = await shared();
   const root = await rootOf(t, headgate);
   const makeFor = (role: string) =>
     root.query(
       `CREATE TABLE same (data JSONB) WITH (connector = 'webhook'); ALTER TABLE same OWNER TO ${role}`,
     );
   await root.query(
-    `CREATE ROLE alice LOGIN PASSWORD 'alice password'; CREATE ROLE bob LOGIN PASSWORD 'bob password'`,
+    `CREATE ROLE carol LOGIN PASSWORD 'carol password'; CREATE ROLE bob LOGIN PASSWORD 'bob password'`,
   );
-  await makeFor('alice');
-  assert.equal((await headgate.post('dev/public/same', '{"of":"alice"}')).status, 200);
+  await makeFor('carol');
+  assert.equal((await headgate.post('dev/public/same', '{"of":"carol"}')).status, 200);
   await root.query('DROP TABLE same');
   await makeFor('bob');
   await until(async () => (await headgate.post('dev/public/same', '{"of":"the longer bob"}')).status === 200);

@@ -197,7 +197,7 @@ test('files that cannot be used keep both forms from starting, in one line', asy
     [{ HEADGATE_GATEWAY_NETWORKS: '10/8' }, /HEADGATE_GATEWAY_NETWORKS must contain networks/],
   ]; // prettier-ignore
   t.diagnostic(sampleSeed);
-  for (const [change, said] of sampleOf(cases, 2)) {
+  for (const [change, said] of sampleOf(cases, 1)) {
     const headgate = await spawnHeadgate(t, { env: { ...env, ...change } });
     assert.equal((await headgate.ended).code, 1);
     await assert.rejects(startGatewayProcess(t, { ...env, ...dsn, ...change }), (error: Error) =>

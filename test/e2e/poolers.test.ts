@@ -14,6 +14,7 @@ import { onEnd } from '../support/cleanup.ts';
 import { revokedAfterMs } from '../support/freshness.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { openPgbouncer } from '../support/pooler.ts';
+import { sampleOf } from '../support/sample.ts';
 import { startTcpServer } from '../support/tls-server.ts';
 import { requireTool } from '../support/tools.ts';
 import { within } from '../support/within.ts';
@@ -151,7 +152,7 @@ suite('behind PgBouncer', () => {
     });
   });
 
-  for (const mode of ['transaction', 'session'])
+  for (const mode of sampleOf(['transaction', 'session'], 1))
     test(`${mode} pooling: a changed key counts within a second, and nobody else hears of it`, async (t) => {
       const program = requireTool(t, 'pgbouncer');
       if (program === null) return;
