@@ -22,7 +22,7 @@ export const safePath = 'pg_catalog, pg_temp';
 /**
  * Settings for Citus; elsewhere they are settings that nobody reads. Rows go to each server over one connection, so that servers and
  * not shards take part in a commit (decision 0188). And LOCK TABLE stays here: on all servers it would take as many round trips, and
- * after it Citus commits rows on several of them without two-phase commit (decision 0190). `local`: until the end of the transaction.
+ * after it Citus commits rows on several of them without two-phase commit (decision 0188). `local`: until the end of the transaction.
  */
 export function forCitus(local: boolean): string {
   const set = (name: string, to: string) => `pg_catalog.set_config('citus.${name}', '${to}', ${local})`;

@@ -12,7 +12,7 @@
  *
  * Small requests of a table share a record: sealing one costs as much as sealing a few KiB. The record's sequence is that
  * of its last request; the requests before it have the numbers before. The unit of damage is a record: each says for which table of which
- * database it is, so that no other record is needed to hand it over (decision 0236).
+ * database it is, so that no other record is needed to hand it over (decision 0094).
  *
  * Integers are little-endian. A length of zero is the end. The CRCs find what a disk has changed, without the key: if only the head is
  * right, it tells whose requests are lost, and where the next record is. The seal (AES-256-GCM) hides payloads from anyone who reads the

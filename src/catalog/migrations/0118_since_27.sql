@@ -38,7 +38,7 @@ ALTER TABLE headgate.token ADD COLUMN reads boolean NOT NULL DEFAULT false, ADD 
   ADD CONSTRAINT token_expires CHECK (reads = (expires_at IS NOT NULL));
 
 -- `claimed_by`: the mark of the owner in whose session a delivery was claimed, who may have claimed what it has not stored; NULL: Headgate itself has.
--- `body`: what its body was, so that a repeated id with another body is not taken for a copy (decision 0240): a digest of 16 bytes; NULL: not known.
+-- `body`: what its body was, so that a repeated id with another body is not taken for a copy (decision 0120): a digest of 16 bytes; NULL: not known.
 ALTER TABLE headgate.delivery ADD COLUMN claimed_by oid, ADD COLUMN body uuid;
 
 -- As whom sessions of a table's owner claim deliveries, known in a restored database too, where roles have other oids (functions/deliveries.sql): `mark` is
