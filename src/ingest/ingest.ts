@@ -96,19 +96,17 @@ export class Ingest {
         if (before !== null && before !== 'again') return before;
         const waits = authenticated(target, request);
         if (waits !== null) await waits;
-        progress.authenticated = true;
-        noteTime(arrival, 'verifiedMs', stages);
+        verified(progress, arrival, stages);
         const second = answerHandshake(target, stages, request, 'checked');
         if (second !== null) return second;
         const decoded = decode(target, request);
         const rows = traced(decoded instanceof Promise ? await decoded : decoded, arrival);
         // A batch without lines: there is nothing to wait for.
         if (rows.count === 0) return { kind: 'committed', rows: 0 };
-        progress.submitted = true;
-        noteTime(arrival, 'queuedMs', stages);
+        queued(progress, arrival, stages);
         const outcome = await way.submit(rows, arrival, body);
         if (outcome.kind === 'committed' || outcome.kind === 'spooled') {
-          noteTime(arrival, `${outcome.kind}Ms` as const, stages);
+          ended(outcome, arrival, stages);
           if (stages.sns !== undefined && confirms(target) && outcome.kind === 'committed')
             stages.sns.stored(target, body);
           const held = target.inspected === true ? stages.hold?.(target, arrival, body) : undefined;
@@ -218,13 +216,20 @@ interface Progress {
   submitted: boolean;
 }
 
-/** For a request that is traced. */
-function noteTime(
-  { span = null }: Arrival,
-  at: 'verifiedMs' | 'queuedMs' | 'committedMs' | 'spooledMs',
-  { clock }: Stages,
-): void {
-  if (span !== null) span[at] = clock();
+function verified(progress: Progress, { span = null }: Arrival, { clock }: Stages): void {
+  progress.authenticated = true;
+  if (span !== null) span.verifiedMs = clock();
+}
+
+function queued(progress: Progress, { span = null }: Arrival, { clock }: Stages): void {
+  progress.submitted = true;
+  if (span !== null) span.queuedMs = clock();
+}
+
+function ended({ kind }: Outcome | Spooled, { span = null }: Arrival, { clock }: Stages): void {
+  if (span === null) return;
+  if (kind === 'spooled') span.spooledMs = clock();
+  else span.committedMs = clock();
 }
 
 /** The group of the rows finds the request's trace by them. */
