@@ -8,12 +8,10 @@ import { longWork } from '../kit/time-slices.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { limits } from '../config/limits.ts';
 import type { HeldQuestion, HeldRequest, TailSource } from '../observe/tail.ts';
-import type { Observe } from '../observe/observations.ts';
 import { Refused, SqlFailure } from '../errors/refusals.ts';
 import type {
   SenderCheck,
   Health,
-  LoginRequest,
   Machine,
   Me,
   ReplayRequest,
@@ -27,7 +25,6 @@ import {
   readChecks,
   readHeld,
   readList,
-  readLogin,
   readObject,
   readOids,
   readReplay,
@@ -39,13 +36,13 @@ import {
 import { writeJson, writeSqlError } from './headers.ts';
 import { findRequest, listRequests } from './request-list.ts';
 import type { ListDeps } from './request-list.ts';
+import { LoginRoutes, tokenOf } from './login-routes.ts';
+import type { Asked, LoginDeps } from './login-routes.ts';
 import { RunningRetry } from './retries.ts';
 import { RunningStatements } from './running-statements.ts';
 import { tryHmac, variantsMax } from './try-hmac.ts';
 import { ownedTable, visibleTables } from './statements.ts';
-import type { ConsoleSession, ConsoleSessions, ConsoleUser } from './sessions.ts';
-import { SqlRunner } from './sql.ts';
-import type { SqlDoorAt } from './sql.ts';
+import type { SqlRunner } from './sql.ts';
 import { KnownRights, streamTail } from './stream.ts';
 
 /** What other rooms know and the page shows. */
@@ -82,29 +79,9 @@ export interface ConsoleAnswers {
   about(role: string, database: string): Omit<Me, 'role' | 'superuser' | 'database'>;
 }
 
-export interface ApiDeps {
-  readonly sessions: ConsoleSessions<SqlRunner | null>;
-  readonly linkRole: string | null;
-  readonly database: string;
-  readonly door: () => SqlDoorAt;
+export interface ApiDeps extends LoginDeps {
   readonly tail: TailSource;
   readonly answers: ConsoleAnswers;
-  readonly isOwner: (key: string) => boolean;
-  readonly link: () => string;
-  readonly clock: () => number;
-  readonly observe: Observe;
-}
-
-interface Asked {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-}
-
-/** A session with a role. */
-interface OfRole {
-  readonly runner: SqlRunner;
-  readonly who: ConsoleUser & { readonly kind: 'role' };
-  readonly ended: AbortSignal;
 }
 
 export class ConsoleApi {
@@ -116,9 +93,11 @@ export class ConsoleApi {
   /** The last retry of each session. */
   readonly #retries = rememberedOf<SqlRunner, { last: RunningRetry | null }>(() => ({ last: null }));
   readonly #rights: KnownRights;
+  readonly #logins: LoginRoutes;
 
   constructor(deps: ApiDeps) {
     this.#deps = deps;
+    this.#logins = new LoginRoutes(deps, this.#running);
     this.#rights = new KnownRights(deps.clock);
   }
 
@@ -128,11 +107,11 @@ export class ConsoleApi {
     const routes: Readonly<Record<string, readonly ['GET' | 'POST', () => Promise<void>]>> = {
       login:
         request.method === 'GET'
-          ? ['GET', () => this.#howToLogIn(asked)]
-          : ['POST', () => this.#logIn(asked)],
-      logout: ['POST', () => this.#logOut(asked)],
-      local: ['POST', () => this.#local(asked)],
-      tab: ['POST', () => this.#tab(asked)],
+          ? ['GET', () => this.#logins.howTo(asked)]
+          : ['POST', () => this.#logins.logIn(asked)],
+      logout: ['POST', () => this.#logins.logOut(asked)],
+      local: ['POST', () => this.#logins.local(asked)],
+      tab: ['POST', () => this.#logins.tab(asked)],
       me: ['GET', () => this.#me(asked)],
       senders: ['GET', async () => this.#write(asked, () => this.#deps.answers.senders)],
       health: ['GET', async () => this.#write(asked, () => this.#deps.answers.health())],
@@ -163,102 +142,8 @@ export class ConsoleApi {
     await run();
   }
 
-  async #howToLogIn({ response }: Asked): Promise<void> {
-    const { linkRole, database } = this.#deps;
-    writeJson(response, 200, { by: linkRole === null ? 'password' : 'link', database });
-  }
-
-  async #logIn({ request, response }: Asked): Promise<void> {
-    const login = readLogin(await readObject(request, limits.consoleLoginBytesMax));
-    const remoteAddress = request.socket.remoteAddress ?? '';
-    const named = 'link' in login ? '' : login.user.slice(0, 64);
-    const { sessions, clock } = this.#deps;
-    const atMs = clock();
-    try {
-      const who = this.#whoOf(login, remoteAddress, atMs);
-      await this.#enter(response, who, (of, runner) => sessions.begin(of, runner, clock()));
-      if (response.statusCode !== 200) return;
-      // Only wrong ones are limited.
-      sessions.succeeded(remoteAddress, atMs);
-      this.#deps.observe({ kind: 'console.entered', user: who.user.slice(0, 64), remoteAddress });
-    } catch (error) {
-      const code = error instanceof Refused ? error.refusal.code : '';
-      if (code.startsWith('login_'))
-        this.#deps.observe({ kind: 'console.login_failed', user: named, remoteAddress });
-      if (code === 'login_rate') response.setHeader('retry-after', '60');
-      throw error;
-    }
-  }
-
-  /** Whose login it would be; the password is not tried yet. */
-  #whoOf(login: LoginRequest, remoteAddress: string, atMs: number): ConsoleUser & { readonly kind: 'role' } {
-    const { sessions, linkRole, database } = this.#deps;
-    if ('link' in login) {
-      if (linkRole === null || !sessions.useLink(login.link, atMs)) throw new Refused('login_failed');
-      return { kind: 'role', user: linkRole, password: null, database };
-    }
-    if (linkRole !== null)
-      throw new Refused('login_failed', 'a link lets you in here: headgate console prints one');
-    if (!sessions.try(remoteAddress, atMs)) throw new Refused('login_rate');
-    return { kind: 'role', user: login.user, password: login.password, database: login.database ?? database };
-  }
-
-  /** Answers with the token that `begin` returns, if the role can log in at the SQL port. */
-  async #enter(
-    response: ServerResponse,
-    who: ConsoleUser & { readonly kind: 'role' },
-    begin: (who: ConsoleUser, runner: SqlRunner) => string | null,
-  ): Promise<void> {
-    const runner = new SqlRunner(this.#deps.door(), who, this.#running);
-    try {
-      await runner.enter();
-    } catch (error) {
-      runner.close();
-      // The engine, and so the console, gives the same answer for a wrong name and a wrong password.
-      if (error instanceof SqlFailure && error.error.sqlstate.startsWith('28'))
-        throw new Refused('login_failed');
-      if (error instanceof SqlFailure) return writeSqlError(response, error.error);
-      throw error;
-    }
-    const token = begin(who, runner);
-    if (token !== null) return writeJson(response, 200, { token });
-    runner.close();
-    throw new Refused('overloaded');
-  }
-
-  /** A token for another tab, or for this one in another database, which the role must be able to enter. */
-  async #tab({ request, response }: Asked): Promise<void> {
-    const { sessions, clock } = this.#deps;
-    const session = this.#session(request);
-    const { who } = this.#ofRole(request);
-    const { database = who.database } = await readObject(request, limits.consoleLoginBytesMax);
-    if (typeof database !== 'string' || database === '' || database.includes('\0'))
-      throw new Refused('malformed_request', 'database is the name of a database');
-    if (database === who.database) return writeJson(response, 200, { token: sessions.tab(session, clock()) });
-    await this.#enter(response, { ...who, database }, (to, runner) =>
-      sessions.beside(session, to, runner, clock()),
-    );
-  }
-
-  async #logOut({ request, response }: Asked): Promise<void> {
-    this.#deps.sessions.end(tokenOf(request));
-    writeJson(response, 200, {});
-  }
-
-  /** For commands on the machine that Headgate runs on: whoever can read the data directory is entitled to all of this. */
-  async #local({ request, response }: Asked): Promise<void> {
-    const { isOwner, link, sessions, clock } = this.#deps;
-    if (!isOwner(tokenOf(request))) throw new Refused('login_required');
-    const { want } = await readObject(request, limits.consoleLoginBytesMax);
-    if (want === 'link') return writeJson(response, 200, { link: link() });
-    if (want !== 'tail') throw new Refused('malformed_request', 'want is "link" or "tail"');
-    const token = sessions.begin({ kind: 'owner' }, null, clock());
-    if (token === null) throw new Refused('overloaded');
-    writeJson(response, 200, { token });
-  }
-
   async #me(asked: Asked): Promise<void> {
-    const { runner, who } = this.#ofRole(asked.request);
+    const { runner, who } = this.#logins.ofRole(asked.request);
     const sql =
       'SELECT pg_catalog.current_database(), current_user, (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user)';
     const answer = await this.#run(asked, () =>
@@ -277,7 +162,7 @@ export class ConsoleApi {
 
   /** Details of the machine are shown to the roles to which PostgreSQL would show such things. */
   async #machine(asked: Asked): Promise<void> {
-    const { runner } = this.#ofRole(asked.request);
+    const { runner } = this.#logins.ofRole(asked.request);
     const sql = `SELECT pg_has_role('pg_monitor', 'USAGE')`;
     const answer = await this.#run(asked, () =>
       runner.run({ sql, write: false, own: true }, goneOf(asked.response)),
@@ -288,14 +173,14 @@ export class ConsoleApi {
   }
 
   async #sql(asked: Asked): Promise<void> {
-    const { runner } = this.#ofRole(asked.request);
+    const { runner } = this.#logins.ofRole(asked.request);
     const call = readSqlCall(await readObject(asked.request));
     const answer = await this.#run(asked, () => runner.run(call, goneOf(asked.response)));
     if (answer !== null) writeJson(asked.response, 200, answer);
   }
 
   async #makeSecret({ request, response }: Asked): Promise<void> {
-    this.#ofRole(request);
+    this.#logins.ofRole(request);
     const { sender, placeholder = false } = await readObject(request);
     const secret = this.#deps.answers.makeSecret(String(sender), placeholder === true);
     if (secret === null) throw new Refused('malformed_request', 'a secret of this sender cannot be made up');
@@ -304,7 +189,7 @@ export class ConsoleApi {
 
   /** Whether a secret looks like one of this sender; it is not kept. */
   async #secretForm({ request, response }: Asked): Promise<void> {
-    this.#ofRole(request);
+    this.#logins.ofRole(request);
     const { sender, secret } = await readObject(request);
     if (typeof sender !== 'string' || typeof secret !== 'string')
       throw new Refused('malformed_request', 'a secret to look at has sender and secret');
@@ -312,7 +197,7 @@ export class ConsoleApi {
   }
 
   async #whichSender({ request, response }: Asked): Promise<void> {
-    this.#ofRole(request);
+    this.#logins.ofRole(request);
     const checks = readChecks(await readObject(request));
     const found: (SenderName | null)[] = [];
     for (const it of checks) {
@@ -323,7 +208,7 @@ export class ConsoleApi {
   }
 
   async #unusable(asked: Asked): Promise<void> {
-    const { runner, who } = this.#ofRole(asked.request);
+    const { runner, who } = this.#logins.ofRole(asked.request);
     const oids = readOids(await readObject(asked.request));
     if (oids.length === 0) return writeJson(asked.response, 200, {});
     const call = { sql: visibleTables(oids), write: false, own: true } as const;
@@ -338,7 +223,7 @@ export class ConsoleApi {
   }
 
   async #tryHmac({ request, response }: Asked): Promise<void> {
-    this.#ofRole(request);
+    this.#logins.ofRole(request);
     const trial = readTrial(await readObject(request, limits.consoleTrialBytesMax));
     await longWork.turn(variantsMax * trial.request.body.length);
     writeJson(response, 200, tryHmac(trial, Date.now()));
@@ -365,7 +250,7 @@ export class ConsoleApi {
     { request, response }: Asked,
     send: (who: { readonly user: string; readonly database: string }) => Promise<TestAnswer>,
   ): Promise<void> {
-    const { who, runner } = this.#ofRole(request);
+    const { who, runner } = this.#logins.ofRole(request);
     const answer = await this.#run({ request, response }, async () => {
       const sql = 'SELECT current_user';
       const { tables } = await runner.run({ sql, write: false, own: true }, goneOf(response));
@@ -380,7 +265,7 @@ export class ConsoleApi {
    * tail.
    */
   async #held({ request, response }: Asked): Promise<void> {
-    const { held: runner, who } = this.#session(request);
+    const { held: runner, who } = this.#logins.session(request);
     const of = readHeld(await readObject(request));
     const none = new Refused(
       'not_found',
@@ -424,7 +309,7 @@ export class ConsoleApi {
   }
 
   #listDeps({ request, response }: Asked): ListDeps {
-    const { runner, who } = this.#ofRole(request);
+    const { runner, who } = this.#logins.ofRole(request);
     const gone = goneOf(response);
     // A frozen database would hold up what is remembered.
     const isAway = this.#deps.answers.ready() !== null;
@@ -437,7 +322,7 @@ export class ConsoleApi {
 
   /** One at a time for each session. */
   async #retry({ request, response }: Asked): Promise<void> {
-    const { runner, ended } = this.#ofRole(request);
+    const { runner, ended } = this.#logins.ofRole(request);
     const { filter, force } = readRetry(await readObject(request));
     if (this.#retries(runner).last?.state.kind === 'running')
       throw new Refused('overloaded', 'a retry is running already: wait for it, or cancel it');
@@ -448,12 +333,12 @@ export class ConsoleApi {
   }
 
   async #retryState({ request, response }: Asked): Promise<void> {
-    const { runner } = this.#ofRole(request);
+    const { runner } = this.#logins.ofRole(request);
     writeJson(response, 200, this.#retries(runner).last?.state ?? null);
   }
 
   async #cancelRetry({ request, response }: Asked): Promise<void> {
-    const { runner } = this.#ofRole(request);
+    const { runner } = this.#logins.ofRole(request);
     this.#retries(runner).last?.cancel();
     writeJson(response, 200, {});
   }
@@ -473,7 +358,7 @@ export class ConsoleApi {
   }
 
   async #tail({ request, response }: Asked): Promise<void> {
-    const session = this.#session(request);
+    const session = this.#logins.session(request);
     const role = session.who.kind === 'role' ? session.who.user : '';
     const own = this.#watching.get(role) ?? 0;
     const all = [...this.#watching.values()].reduce((sum, count) => sum + count, 0);
@@ -491,29 +376,9 @@ export class ConsoleApi {
   }
 
   async #write({ request, response }: Asked, value: () => unknown): Promise<void> {
-    this.#session(request);
+    this.#logins.session(request);
     writeJson(response, 200, await value());
   }
-
-  #session(request: IncomingMessage): ConsoleSession<SqlRunner | null> {
-    const { sessions, clock } = this.#deps;
-    const counts = request.headers['x-headgate-auto'] === undefined;
-    const session = sessions.find(tokenOf(request), clock(), counts);
-    if (session === null) throw new Refused('login_required');
-    return session;
-  }
-
-  #ofRole(request: IncomingMessage): OfRole {
-    const { held, who, ended } = this.#session(request);
-    if (held === null || who.kind !== 'role')
-      throw new Refused('login_required', 'this session may only watch');
-    return { runner: held, who, ended: ended.signal };
-  }
-}
-
-/** '': none. */
-function tokenOf({ headers }: IncomingMessage): string {
-  return /^Bearer ([\w-]{1,128})$/.exec(headers.authorization ?? '')?.[1] ?? '';
 }
 
 /**
