@@ -121,7 +121,12 @@ export class LoginRoutes {
     const { database = who.database } = await readObject(request, limits.consoleLoginBytesMax);
     if (typeof database !== 'string' || database === '' || database.includes('\0'))
       throw new Refused('malformed_request', 'database is the name of a database');
-    if (database === who.database) return writeJson(response, 200, { token: sessions.tab(session, clock()) });
+    if (database === who.database) {
+      // It may have been logged out while the body arrived.
+      const token = sessions.tab(session, clock());
+      if (token === null) throw new Refused('login_required');
+      return writeJson(response, 200, { token });
+    }
     await this.#enter(response, { ...who, database }, (to, runner) =>
       sessions.beside(session, to, runner, clock()),
     );

@@ -47,6 +47,17 @@ test('a session ends when it is idle, at its age, and at a logout; what it held 
   assert.deepEqual(released, ['a', 'b', 'c']);
 });
 
+test('a session that has ended gives no token to another tab', () => {
+  const { sessions } = opened();
+  const token = sessions.begin(who, 'a', 0) ?? '';
+  const session = sessions.find(token, 1, true) ?? assert.fail();
+  const tab = sessions.tab(session, 2) ?? '';
+  assert.equal(sessions.find(tab, 3, true), session);
+  sessions.end(token);
+  assert.equal(sessions.tab(session, 4), null);
+  assert.equal(sessions.find(tab, 5, true), null);
+});
+
 test('a console session beyond the bound evicts the least recently used one', () => {
   const { sessions, released } = opened();
   const tokens = Array.from(

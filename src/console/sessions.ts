@@ -108,9 +108,12 @@ export class ConsoleSessions<Held> {
     return this.#add(login, who, held, nowMs);
   }
 
-  /** A token of its own for another tab. It ends with the login; when a login has too many, with the one that was used longest ago. */
-  tab(session: ConsoleSession<Held>, nowMs: number): string {
-    return this.#give(session, nowMs);
+  /**
+   * A token of its own for another tab; null: the session has ended. It ends with the login; when a login has too many, with the one that was used
+   * longest ago.
+   */
+  tab(session: ConsoleSession<Held>, nowMs: number): string | null {
+    return session.ended.signal.aborted ? null : this.#give(session, nowMs);
   }
 
   /** A session of the same login in another database. */

@@ -70,9 +70,10 @@ export class SqlRunner {
     this.#keep(await this.#connect());
   }
 
-  /** Refuses with `login_required` if the role may no longer log in. */
+  /** Refuses with `login_required` if the role may no longer log in, or the session has ended. */
   async run({ sql, write, own = false, zone = '' }: SqlCall, signal: AbortSignal): Promise<SqlResponse> {
     return this.#running.run(this.#role, async () => {
+      if (this.#closed) throw new Refused('login_required');
       const started = performance.now();
       const client = (write ? undefined : this.#takeIdle()) ?? (await this.#connectAgain());
       await this.#goTo(client, zone);

@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { request as httpRequest } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
@@ -165,8 +167,42 @@ async function refusesOthers(headgate: Headgate): Promise<void> {
     (await ask(port, '/console/api/machine', { headers: { authorization: `Bearer ${its}` } })).text;
   assert.match(await machine(token), /"disk":\{"freeBytes":\d+/);
   assert.equal(await machine(await enterAs(headgate, 'alice', 'alice password')), 'null');
+  // Requests that were let in, and whose bodies come after the logout.
+  const late = await Promise.all(
+    [
+      ['tab', {}],
+      ['sql', { sql: 'SELECT 1', write: false }],
+      ['sql', { sql: 'SELECT 1', write: true }],
+    ].map(([path, value]) => halfSent(port, String(path), value, { ...jsonHeaders, authorization })),
+  );
   await post(port, 'logout', {}, token);
   assert.equal(await sql({ ...jsonHeaders, authorization }), 401);
+  for (const finish of late) assert.equal(await finish(), 401);
+}
+
+/** A request that the server has begun to answer; returns what sends its body and gives the status. */
+async function halfSent(
+  port: number,
+  path: string,
+  value: unknown,
+  headers: Record<string, string>,
+): Promise<() => Promise<number>> {
+  const request = httpRequest({
+    host: '127.0.0.1',
+    port,
+    path: `/console/api/${path}`,
+    method: 'POST',
+    headers: { ...headers, expect: '100-continue' },
+    agent: false,
+  });
+  request.flushHeaders();
+  await once(request, 'continue');
+  return async () => {
+    request.end(JSON.stringify(value));
+    const [response] = (await once(request, 'response')) as [IncomingMessage];
+    response.resume();
+    return response.statusCode ?? 0;
+  };
 }
 
 async function bounds(headgate: Headgate, root: Client): Promise<void> {
