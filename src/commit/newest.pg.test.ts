@@ -14,6 +14,7 @@ import { rowsOf } from '../../test/support/rows.ts';
 import { sampleSeed, someVersion, times } from '../../test/support/sample.ts';
 import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
+import { until } from '../../test/support/until.ts';
 import { readSnapshot } from '../../test/support/webhook-targets.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
 import { tableKey } from '../catalog/snapshot.ts';
@@ -143,6 +144,26 @@ function newestOn(bin: string): void {
         );
       }
     });
+
+  test('an older row waits for a deletion that is not committed yet', async (t) => {
+    const { client, open, headgate, create } = await room(t);
+    const target = await create(columns, `version = 'seen'`);
+    const [deletes, writes, holder] = [headgate(), headgate(), await open('root')];
+    const remove = sent(target, { key: 1, version: 5, deletes: true, value: '' });
+    // Its tombstone waits for another one of the same key, behind its lock of the table.
+    assert.deepEqual(codes(await deletes([remove])), [1]);
+    await client.query('create table known as table headgate.tombstone; truncate headgate.tombstone');
+    await holder.query('begin; insert into headgate.tombstone select * from known');
+    const blocked = `select from pg_stat_activity where datname = current_database() and pg_blocking_pids(pid) <> '{}'`;
+    const waiting = async (count: number) => (await client.query(blocked)).rowCount === count;
+    const deletion = deletes([remove]);
+    await until(() => waiting(1));
+    const older = writes([sent(target, { key: 1, version: 4, deletes: false, value: 'v4' })]);
+    await Promise.race([older, until(() => waiting(2))]);
+    await holder.query('rollback');
+    for (const [outcome] of await Promise.all([deletion, older])) assert.equal(outcome?.kind, 'committed');
+    assert.equal((await client.query('select from t')).rowCount, 0);
+  });
 
   test('random histories with repetitions, deletions, two Headgates and connections that end', async (t) => {
     const { client, headgate, create, logged } = await room(t);
