@@ -8,7 +8,8 @@ import { answerFollows, guardOf, parseAnswers, sealAnswers } from './answer-clau
 import type { AnswerClause, StoredAnswer } from './answer-clause.ts';
 import { type Cursor, type Name, StatementError } from './cursor.ts';
 import { type StatementPlan, callPlan, callerSchemas, displayName, relationArgument } from './plan.ts';
-import type { DdlContext, AnswerTable } from './statement-context.ts';
+import type { GuardedTable } from '../catalog/answers.ts';
+import type { DdlContext } from './statement-context.ts';
 import { parseValidate, sealValidation } from './validate-clause.ts';
 
 interface Altered {
@@ -50,7 +51,7 @@ export function alterChecks(altered: Altered): StatementPlan {
 
 interface Steps {
   /** Throws StatementError. null: nothing is known of the table. */
-  readonly seal: (table: AnswerTable | null) => readonly StoredAnswer[];
+  readonly seal: (table: GuardedTable | null) => readonly StoredAnswer[];
   readonly call: (stored: readonly StoredAnswer[]) => StatementPlan;
 }
 
@@ -75,7 +76,7 @@ function judged(
 }
 
 /** Only the client's session knows which of several tables is meant: at least one of them has to accept the clauses. */
-function acceptable(tables: readonly AnswerTable[], seal: Steps['seal']): readonly StoredAnswer[] {
+function acceptable(tables: readonly GuardedTable[], seal: Steps['seal']): readonly StoredAnswer[] {
   let refused: unknown = null;
   for (const table of tables) {
     try {

@@ -11,7 +11,9 @@ import { expressionSource, optionWords } from './validate-clause.ts';
 import type { ExpressionSource, ValidateClause } from './validate-clause.ts';
 import { splitStatements } from './scanner.ts';
 import { encodeText, maskLiterals } from './literal.ts';
-import type { AnswerFacts, AnswerGuard, Caution, DdlContext } from './statement-context.ts';
+import type { Caution } from '../senders/senders.ts';
+import type { GuardText } from '../validate/answer-safety.ts';
+import type { AnswerFacts, DdlContext } from './statement-context.ts';
 import { limits } from '../config/limits.ts';
 import { sealAnswer } from '../catalog/seals.ts';
 import type { AnswerPart, AnswerText } from '../types/answers.ts';
@@ -233,13 +235,13 @@ export interface StoredAnswer {
 export function sealAnswers(
   clauses: readonly AnswerClause[],
   known: readonly Name[],
-  guard: AnswerGuard | null,
+  guard: GuardText | null,
   deps: DdlContext,
 ): readonly StoredAnswer[] {
   return clauses.map((clause) => sealOne(clause, known, guard, deps));
 }
 
-export function guardOf(validate: ValidateClause | null, format: AnswerGuard['format']): AnswerGuard | null {
+export function guardOf(validate: ValidateClause | null, format: GuardText['format']): GuardText | null {
   if (validate === null) return null;
   return { expression: validate.text, secrets: validate.secrets.map(({ name }) => name), format };
 }
@@ -247,7 +249,7 @@ export function guardOf(validate: ValidateClause | null, format: AnswerGuard['fo
 function sealOne(
   clause: AnswerClause,
   known: readonly Name[],
-  guard: AnswerGuard | null,
+  guard: GuardText | null,
   deps: DdlContext,
 ): StoredAnswer {
   const own = clause.secrets.map(({ name }) => name);
@@ -287,7 +289,7 @@ function parse(
   clause: AnswerClause,
   text: AnswerText,
   secrets: readonly Name[],
-  guard: AnswerGuard | null,
+  guard: GuardText | null,
   deps: DdlContext,
 ): AnswerFacts {
   try {

@@ -140,7 +140,7 @@ export function createTable(cursor: Cursor, deps: DdlContext): StatementPlan {
   const answers = parseAnswers(cursor, clause, deps);
 
   refuseUnknown(options, optionNames, 'a webhook table');
-  const storable = storedOptions(options, { using: clause?.sender ?? null, context: deps });
+  const storable = storedOptions(options, clause?.sender ?? null, deps);
   refuseUnusable(list, includes, options, storable);
   const statement: PlanText[] = [{ start, end: headEnd }, ' ', { start: name.start, end: name.end }, ' '];
   statement.push(...renamedColumns(list), ...undeclared(includes, list));
@@ -213,17 +213,18 @@ function refuseOther(cursor: Cursor): void {
  */
 function storedOptions(
   options: readonly Option[],
-  asked: AskedBy & { readonly context: Pick<DdlContext, 'sendsElsewhere' | 'deliveryIdOf'> },
+  using: string | null,
+  context: Pick<DdlContext, 'sendsElsewhere'>,
 ): { readonly [name: string]: string | boolean } {
   const stored: { [name: string]: string | boolean } = {};
   for (const option of options) {
     if (option.name === 'connector') stored[option.name] = 'webhook';
-    else if (changeableOptions.includes(option.name)) stored[option.name] = changeableValue(option, asked);
+    else if (changeableOptions.includes(option.name)) stored[option.name] = changeableValue(option, using);
     else if (option.name === 'format') stored[option.name] = oneOf(option, ...formats);
-    else if (option.name === 'into') stored[option.name] = targetOf(option, asked.context);
+    else if (option.name === 'into') stored[option.name] = targetOf(option, context);
     else if (option.name !== 'document') stored[option.name] = booleanOf(option);
   }
-  const { dedupe_compare: compare } = impliedCompare(options, asked.using, asked.context.deliveryIdOf);
+  const { dedupe_compare: compare } = impliedCompare(options, using);
   if (typeof compare === 'string') stored['dedupe_compare'] = compare;
   return stored;
 }
@@ -246,18 +247,12 @@ function targetOf(
   });
 }
 
-/** The statement that gives an option. */
-export interface AskedBy {
-  /** The sender after USING; null: there is none. */
-  readonly using: string | null;
-  readonly context: Pick<DdlContext, 'deliveryIdOf'>;
-}
-
-export function changeableValue(option: Option, { using, context: { deliveryIdOf } }: AskedBy): string {
+/** `using`: the sender after USING in the same statement; null: there is none. */
+export function changeableValue(option: Option, using: string | null): string {
   if (option.name === 'on_type_error') return oneOf(option, 'reject', 'null');
   if (option.name === 'spool') return oneOf(option, 'off', 'fallback');
   if (option.name === 'spool_status') return oneOf(option, '202', '200');
-  if (option.name === 'dedupe') return dedupeValue(option, using, deliveryIdOf);
+  if (option.name === 'dedupe') return dedupeValue(option, using);
   if (option.name === 'dedupe_window') return windowValue(option);
   if (option.name === 'dedupe_compare') return compareValue(option);
   if (option.name === 'version') return versionValue(option);

@@ -11,6 +11,7 @@ import type { NewestPlace } from '../types/newest.ts';
 import { rowConditionProblem } from '../kit/row-condition.ts';
 import type { IncludeClause } from './columns.ts';
 import { limits } from '../config/limits.ts';
+import { deliveryIdOf } from '../senders/senders.ts';
 import { logKindOf, logKinds, parseLog } from '../senders/delivery-logs.ts';
 import { quoteIdentifier } from '../kit/sql-text.ts';
 
@@ -80,24 +81,13 @@ export function booleanOf(option: Option): boolean {
   throw new StatementError('22023', `option "${option.name}" takes true or false`, option.valueAt);
 }
 
-/**
- * Where a known sender has a delivery's id, and what its repetitions have in common besides (absent: their bodies), as text; or, in a
- * sentence, why none is believed, and what to do. null: no such sender.
- */
-export type DeliveryIdOf = (
-  sender: string,
-) =>
-  | { readonly id: string; readonly compare?: string }
-  | { readonly problem: string; readonly instead: string }
-  | null;
-
 const deliveryIdHint =
   "The forms are: dedupe = 'sender', 'sender:github', 'header:x-github-delivery', '$.event.id', or 'off'; several, with commas between, are the id together.";
 /** The values of these headers must not be stored. */
 const credentials = new Set(['authorization', 'cookie', 'proxy-authorization', 'set-cookie']);
 
 /** `using`: the sender after USING in the same statement. */
-export function dedupeValue(option: Option, using: string | null, deliveryIdOf: DeliveryIdOf): string {
+export function dedupeValue(option: Option, using: string | null): string {
   const { value, valueAt } = option;
   if (value.toLowerCase() === 'off') return 'off';
   const refuse = (message: string, more: string = deliveryIdHint): never => {
@@ -127,11 +117,7 @@ export function unnamedSender(options: readonly Option[]): Option | null {
  * The sender that an ALTER TABLE means, of those whose check the table has: several may sign alike. Refuses if they have their ids in different
  * places, or if there is none.
  */
-export function senderMeant(
-  option: Option,
-  candidates: readonly string[],
-  deliveryIdOf: DeliveryIdOf,
-): string {
+export function senderMeant(option: Option, candidates: readonly string[]): string {
   const [sender] = candidates;
   const places = new Set(candidates.map((it) => JSON.stringify(deliveryIdOf(it))));
   const withId = candidates.filter((it) => 'id' in (deliveryIdOf(it) ?? {}));
@@ -173,7 +159,6 @@ export function compareValue({ value, valueAt }: Option): string {
 export function impliedCompare(
   options: readonly Option[],
   using: string | null,
-  deliveryIdOf: DeliveryIdOf,
 ): { readonly dedupe_compare?: string | null } {
   const dedupe = optionOf(options, 'dedupe');
   if (dedupe === null || optionOf(options, 'dedupe_compare') !== null) return {};

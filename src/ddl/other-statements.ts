@@ -30,6 +30,7 @@ import {
 } from './plan.ts';
 import type { SqlSession } from '../types/sql.ts';
 import { alterChecks } from './alter-checks.ts';
+import { sendersOf } from '../senders/senders.ts';
 import type { DdlContext } from './statement-context.ts';
 
 export function alterTable(cursor: Cursor, session: SqlSession, deps: DdlContext): StatementPlan | null {
@@ -79,10 +80,8 @@ function setOptions(
   refuseShards(options, true);
   const planOf = (using: string | null): StatementPlan => {
     const changes = {
-      ...impliedCompare(options, using, context.deliveryIdOf),
-      ...Object.fromEntries(
-        options.map((option) => [option.name, changeableValue(option, { using, context })]),
-      ),
+      ...impliedCompare(options, using),
+      ...Object.fromEntries(options.map((option) => [option.name, changeableValue(option, using)])),
     };
     const args = [
       relationArgument(name),
@@ -98,9 +97,9 @@ function setOptions(
   const later = async () => {
     const tables = await context.guards({ database, user, schema: name.schema, table: name.name });
     const candidates = tables.flatMap(({ validate }) =>
-      validate === null ? [] : context.sendersOf(validate.expression, validate.secrets),
+      validate === null ? [] : sendersOf(validate.expression, validate.secrets).map(({ id }) => id),
     );
-    const using = senderMeant(unnamed, [...new Set(candidates)], context.deliveryIdOf);
+    const using = senderMeant(unnamed, [...new Set(candidates)]);
     return planOf(using).pieces;
   };
   return { pieces: [], tag: 'ALTER TABLE', needsCatalog: true, releases: [], later };

@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
+import type { GuardedTable } from '../catalog/answers.ts';
 import type { Candidate, CandidateQuestion } from '../catalog/altered-check.ts';
 import type { Catalog, CatalogTableQuery } from '../catalog/catalog.ts';
 import type { Settings } from '../config/settings.ts';
@@ -14,81 +15,35 @@ import { limits } from '../config/limits.ts';
 import { SealError } from '../secrets/sealing.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import { secretForms } from '../senders/secret-forms.ts';
-import {
-  deliveryIdOf,
-  demandsOf,
-  expandAnswers,
-  expandSender,
-  hintForSender,
-  sendersOf,
-} from '../senders/senders.ts';
-import type { AnswerPart, AnswerText } from '../types/answers.ts';
+import { demandsOf, expandAnswers, expandSender } from '../senders/senders.ts';
+import type { BroughtAnswers, SenderDemands } from '../senders/senders.ts';
+import type { AnswerText } from '../types/answers.ts';
 import type { ExplainedTable, ExplainQuestion, SqlSession } from '../types/sql.ts';
 import { parseAnswer } from '../validate/answer.ts';
+import type { ParsedAnswer } from '../validate/answer.ts';
+import type { GuardText } from '../validate/answer-safety.ts';
 import { ExpressionError, parseExpression } from '../validate/expression.ts';
+import type { Expression } from '../validate/expression.ts';
 import { StatementError } from './cursor.ts';
-import type { DeliveryIdOf } from './options.ts';
 import type { EndpointState, Endpoints } from './endpoints.ts';
-import type { Ranges } from './literal.ts';
 
-/** What the validate room says about an expression; positions are offsets in its text. */
-export interface ParsedCheck {
-  readonly text: string;
-  /** The name under which the expression reads the body, if it does. */
-  readonly payloadName: string | null;
-  readonly headersRead: readonly string[];
-  /** Whether `headers` is read as a whole. */
-  readonly readsAllHeaders: boolean;
-  readonly secretLiterals: readonly { readonly start: number; readonly end: number }[];
-  /** Whether the body is read, and of the URL neither `query` nor `url`. */
-  readonly readsBodyAlone: boolean;
-  readonly warnings: readonly string[];
-}
+/** What statements need to know of an expression. */
+export type ParsedCheck = Pick<
+  Expression,
+  | 'text'
+  | 'payloadName'
+  | 'headersRead'
+  | 'readsAllHeaders'
+  | 'secretLiterals'
+  | 'readsBodyAlone'
+  | 'warnings'
+>;
 
-export interface SenderDemands {
-  /** The form of its secrets, and the warning for a secret of another form; null: any text will do. */
-  readonly form: ({ readonly form: string } & Caution) | null;
-  /** Why no request of this sender would be accepted, whatever the secret is. */
-  readonly cautions: readonly Caution[];
-  /** How its check differs from the one that it had before; null: it never had another. */
-  readonly changed: string | null;
-}
-
-export interface SenderAnswers {
-  readonly clauses: readonly string[];
-  /** Whether some of them need a second secret. */
-  readonly takesSecret: boolean;
-  /** The warning if it is missing; null: none. */
-  readonly caution: Caution | null;
-}
-
-/** A warning: `{secret}` in it stands for the secret's name. */
-export interface Caution {
-  readonly message: string;
-  readonly hint: string;
-}
-
-/** What the validate room says about a clause. */
-export interface AnswerFacts {
-  readonly payloadName: string | null;
-  readonly secretsRead: readonly string[];
-  /** Those of them that the answer is computed from. */
-  readonly secretsShown: readonly string[];
-  readonly secretLiterals: ReadonlyMap<AnswerPart, Ranges>;
-}
-
-/** The VALIDATE of the table, as the validate room takes it. */
-export interface AnswerGuard {
-  readonly expression: string;
-  readonly secrets: readonly string[];
-  readonly format: 'json' | 'form' | 'text' | 'bytes';
-}
-
-export interface AnswerTable {
-  readonly format: AnswerGuard['format'];
-  /** null: no VALIDATE. */
-  readonly validate: { readonly expression: string; readonly secrets: readonly string[] } | null;
-}
+/** And of one of an ANSWER. */
+export type AnswerFacts = Pick<
+  ParsedAnswer,
+  'payloadName' | 'secretsRead' | 'secretsShown' | 'secretLiterals'
+>;
 
 type Asking = Pick<SqlSession, 'database' | 'user'>;
 
@@ -118,22 +73,15 @@ export class StatementContext {
   /** Parses one ANSWER and judges it against the VALIDATE of its table; throws an error with `sqlstate`, `part` and `position`. */
   readonly parseAnswer: (
     text: AnswerText,
-    scope: { secrets: readonly string[]; guard: AnswerGuard | null },
+    scope: { secrets: readonly string[]; guard: GuardText | null },
   ) => AnswerFacts = parseAnswer;
   /** The expression of a known sender, written for the secret of this name; null: no such sender. */
   readonly expandSender: (sender: string, secret: string) => string | null = expandSender;
   /** The ANSWER clauses that USING brings, written for the secrets of these names. */
-  readonly expandAnswers: (sender: string, secret: string, second: string | null) => SenderAnswers =
+  readonly expandAnswers: (sender: string, secret: string, second: string | null) => BroughtAnswers =
     expandAnswers;
-  /** Senders with names similar to this one, best first. */
-  readonly hintForSender: (name: string) => string | null = hintForSender;
   /** The forms that a secret's value has, of those that senders ask for. */
   readonly secretForms: (value: string) => readonly string[] = secretForms;
-  /** Where a known sender has a delivery's id. */
-  readonly deliveryIdOf: DeliveryIdOf = deliveryIdOf;
-  /** The known senders whose check this is, with secrets of these names; several may sign alike. */
-  readonly sendersOf = (expression: string, secrets: readonly string[]): readonly string[] =>
-    sendersOf(expression, secrets).map(({ id }) => id);
   readonly #behind: Behind;
 
   constructor(behind: Behind) {
@@ -177,7 +125,7 @@ export class StatementContext {
   }
 
   /** The tables of that name that the user may own, as they are committed. */
-  guards(question: CatalogTableQuery): Promise<readonly AnswerTable[]> {
+  guards(question: CatalogTableQuery): Promise<readonly GuardedTable[]> {
     return this.#behind.catalog.guards(question).catch(failStatement);
   }
 

@@ -6,7 +6,9 @@
  */
 import { sealCheck } from '../catalog/seals.ts';
 import { decodeText, maskLiterals, nameOf, Undecodable } from './literal.ts';
-import type { Caution, DdlContext, ParsedCheck, SenderDemands } from './statement-context.ts';
+import { hintForSender } from '../senders/senders.ts';
+import type { Caution, SenderDemands } from '../senders/senders.ts';
+import type { DdlContext, ParsedCheck } from './statement-context.ts';
 import { limits } from '../config/limits.ts';
 import { StatementError } from './cursor.ts';
 import type { Cursor, Name } from './cursor.ts';
@@ -79,15 +81,13 @@ function senderClause(
   const start = cursor.offset;
   const sender = cursor.identifier();
   if (!cursor.atEnd && !ends.has(cursor.peek())) cursor.unexpected();
-  const texts = secrets.map(
-    ({ name }) => deps.expandSender(sender, name) ?? unknownSender(sender, start, deps),
-  );
+  const texts = secrets.map(({ name }) => deps.expandSender(sender, name) ?? unknownSender(sender, start));
   const text = texts.length === 1 ? texts.join('') : texts.map((one) => `(${one})`).join('\nOR ');
   return { secrets, text, start, sender };
 }
 
-function unknownSender(sender: string, at: number, deps: DdlContext): never {
-  const said = deps.hintForSender(sender);
+function unknownSender(sender: string, at: number): never {
+  const said = hintForSender(sender);
   const list =
     'All of them are in docs/senders; any other is spelled out: VALIDATE SECRET ... AS secure_compare(...).';
   throw new StatementError('22023', `unknown sender "${sender}"`, at, {

@@ -112,9 +112,11 @@ export function expandAnswers(senderName: string, secretName: string, second: st
   };
 }
 
-interface BroughtAnswers {
+export interface BroughtAnswers {
   readonly clauses: readonly string[];
+  /** Whether some of them need a second secret. */
   readonly takesSecret: boolean;
+  /** The warning if it is missing; null: none. */
   readonly caution: Caution | null;
 }
 
@@ -122,7 +124,7 @@ interface BroughtAnswers {
  * What a known sender requires in addition to its expression, and what to tell the owner of a table that cannot provide
  * it. In the texts `{secret}` stands for the secret's name. `publicUrl`: HEADGATE_PUBLIC_URL.
  */
-export function demandsOf(senderName: string, publicUrl: string | null): Demands {
+export function demandsOf(senderName: string, publicUrl: string | null): SenderDemands {
   const sender = senderNamed(senderName);
   if (sender === undefined) return { form: null, cautions: [], changed: null };
   const { id, name, secretForm, secret, signsUrl, ended } = sender;
@@ -141,7 +143,8 @@ export function demandsOf(senderName: string, publicUrl: string | null): Demands
   return { form, cautions, changed: changeOf(senderName) };
 }
 
-interface Caution {
+/** A warning: `{secret}` in it stands for the secret's name. */
+export interface Caution {
   readonly message: string;
   readonly hint: string;
 }
@@ -152,9 +155,12 @@ export function deliveryIdOf(senderName: string): DedupePlace | null {
   return sender === undefined ? null : dedupeText(sender);
 }
 
-interface Demands {
+export interface SenderDemands {
+  /** The form of its secrets, and the warning for a secret of another form; null: any text will do. */
   readonly form: ({ readonly form: string } & Caution) | null;
+  /** Why no request of this sender would be accepted, whatever the secret is. */
   readonly cautions: readonly Caution[];
+  /** How its check differs from the one that it had before; null: it never had another. */
   readonly changed: string | null;
 }
 

@@ -97,17 +97,9 @@ export function testRooms(): TestDeps {
       secrets: new Map(secrets.map(({ alias }) => [alias, expression])),
       readNow: new Set(),
     }),
-    sendersOf: () => [],
     demandsOf: () => ({ form: null, cautions: [], changed: null }),
     secretForms: () => [],
     sendsElsewhere: true,
-    deliveryIdOf: (sender) =>
-      sender === 'github'
-        ? { id: 'header:x-github-delivery' }
-        : sender === 'asking'
-          ? { problem: 'it has none', instead: 'do this' }
-          : null,
-    hintForSender: (name) => (name.startsWith('git') ? 'Perhaps github?' : null),
     async explain({ schema, table, request }) {
       calls.push(
         `explain ${schema}.${table} ${JSON.stringify({ ...request, body: request.body.toString() })}`,
