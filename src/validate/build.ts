@@ -1,16 +1,20 @@
 /**
  * Builds typed nodes: converts types where PostgreSQL does so implicitly, and computes constant parts. A constant part
- * that raises an error is refused when the table is created, with its position.
+ * that raises an error is refused when the table is created, with its position. And the static cost bound of the whole: every step is linear
+ * in what it reads and writes, so sizes are bounded relative to the request body, and no request can make an expression slow or large. What
+ * cannot be bounded is refused.
  */
 import { limits } from '../config/limits.ts';
 import { Compiler } from './compile.ts';
-import { sizeOfConstant } from './cost.ts';
 import { EvaluationError, ExpressionError } from './errors.ts';
 import { castRow } from './functions.ts';
 import { HeaderSlots } from './closures.ts';
-import { type Node, Nodes, type NodeDraft, childrenOf } from './node.ts';
-import { type FunctionRow } from './function-table.ts';
-import { type StaticType, type TypeName, type Value, printedType } from './types.ts';
+import { childrenOf, Nodes } from './node.ts';
+import type { Node, NodeDraft } from './node.ts';
+import { smallSize, sumSizes } from './function-table.ts';
+import type { FunctionRow, SizeBound } from './function-table.ts';
+import { printedType } from './types.ts';
+import type { StaticType, TypeName, Value } from './types.ts';
 
 const noValues = { secrets: new Map<string, string>(), publicUrl: null };
 
@@ -107,5 +111,81 @@ function raisedAt<T>(at: number, compute: () => T): T {
   } catch (error) {
     if (error instanceof EvaluationError) throw new ExpressionError(error.sqlstate, error.message, at);
     throw error;
+  }
+}
+
+/** Header names, `\u00XX` escapes and quotes: what JSON adds to the headers. */
+const jsonGrowth = 7;
+
+/** Refuses an expression that a request could make expensive. */
+export function checkCost(root: Node): void {
+  const sizes = new Map<number, SizeBound>();
+  let work: SizeBound = { base: 0, body: 0 };
+  const visit = (node: Node): SizeBound => {
+    const known = sizes.get(node.id);
+    if (known !== undefined) return known;
+    const parts = childrenOf(node).map(visit);
+    const size = sizeOf(node, parts);
+    sizes.set(node.id, size);
+    if (size.body > limits.expressionValueBodiesMax || size.base > limits.expressionValueBytesMax) {
+      throw new ExpressionError('54000', `this ${printedType[node.type]} may grow too large`, node.at, {
+        hint: `A value may be up to ${limits.expressionValueBodiesMax} times as long as the request body, plus ${limits.expressionValueBytesMax} bytes; counts and lengths must be constants.`,
+      });
+    }
+    work = sumSizes([work, size, ...parts]);
+    return size;
+  };
+  visit(root);
+  if (work.body > limits.expressionWorkBodiesMax || work.base > limits.expressionWorkBytesMax) {
+    throw new ExpressionError('54000', 'the expression does too much work', null, {
+      hint: `All steps together may read and write ${limits.expressionWorkBodiesMax} times the request body.`,
+    });
+  }
+}
+
+/** In UTF-8 bytes, or approximately for values that are small anyway. */
+function constantSize(value: Value): number {
+  if (typeof value === 'string') return Buffer.byteLength(value);
+  if (Buffer.isBuffer(value)) return value.length;
+  return limits.expressionCharsMax;
+}
+
+/** How large the value of a constant part may be that is about to be computed, in bytes. */
+function sizeOfConstant(node: Node): number {
+  const parts = childrenOf(node).map((part) => sizeOf(part, []));
+  return sizeOf(node, parts).base;
+}
+
+function sizeOf(node: Node, parts: readonly SizeBound[]): SizeBound {
+  switch (node.kind) {
+    case 'constant':
+      return { base: constantSize(node.value), body: 0 };
+    case 'secret':
+      return { base: limits.secretBytesMax, body: 0 };
+    case 'header':
+      return { base: limits.headersBytesMax, body: 0 };
+    case 'variable':
+      if (node.name === 'payload') return { base: 0, body: 1 };
+      // What is compressed is as long as its content, or longer for a sender who wants that, up to the bound of all bodies.
+      if (node.name === 'encoded_body') return { base: limits.expressionEncodedBytesMax, body: 1 };
+      return { base: limits.headersBytesMax * jsonGrowth, body: 0 };
+    case 'call': {
+      const known = node.args.map((arg) => (arg.kind === 'constant' ? arg.value : undefined));
+      return node.row.size?.(parts, known) ?? smallSize;
+    }
+    case 'and':
+    case 'or':
+    case 'not':
+    case 'any':
+    case 'test':
+    case 'distinct':
+      return smallSize;
+    case 'array':
+      return sumSizes(parts);
+    default:
+      return parts.reduce(
+        (most, part) => ({ base: Math.max(most.base, part.base), body: Math.max(most.body, part.body) }),
+        smallSize,
+      );
   }
 }

@@ -8,7 +8,7 @@ import { type RequestCheck, type CheckRequest } from '../types/request.ts';
 import { type BoundValues, Compiler } from './compile.ts';
 import { HeaderSlots, unset } from './closures.ts';
 import type { Context, Evaluate } from './closures.ts';
-import { checkCost } from './cost.ts';
+import { checkCost } from './build.ts';
 import { breaksLine, dropsLineBreaks, isKeyConstant, Safety } from './safety.ts';
 import { ExpressionError } from './errors.ts';
 import { type Node, type VariableName, childrenOf } from './node.ts';
