@@ -4,7 +4,7 @@
  */
 import { SqlFailure } from '../errors/refusals.ts';
 import type { RequestCheck } from '../types/request.ts';
-import { openSecrets } from './answers.ts';
+import { openSecrets } from './table-compiler.ts';
 import type { CatalogRow, FoundSecret } from './catalog-rows.ts';
 import { makeCheck, ofTopics, snsOf } from './snapshot.ts';
 import type { Compiles } from './snapshot.ts';

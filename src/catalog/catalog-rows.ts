@@ -1,6 +1,6 @@
 /** The rows of Headgate's own catalog, one per webhook table. */
 import type { Include } from '../types/target.ts';
-import type { SealedAnswerRow, SealedSecretRow } from './answers.ts';
+import type { SealedAnswerRow, SealedSecretRow } from './table-compiler.ts';
 import type { RelationRow } from '../relations/shape.ts';
 
 /** A table's row of the view headgate.catalog_rows, and its shape. */

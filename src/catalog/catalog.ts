@@ -20,13 +20,12 @@ import { readMigrations } from './migrate.ts';
 import { Refresher } from './watcher.ts';
 import { candidateOf } from './altered-check.ts';
 import type { Candidate, CandidateQuestion } from './altered-check.ts';
-import { guardOf, makeAnswers, noAnswers } from './answers.ts';
-import type { GuardedTable } from './answers.ts';
+import { guardOf, makeAnswers, noAnswers } from './table-compiler.ts';
+import type { GuardedTable, TableCompiler } from './table-compiler.ts';
 import { dedupeOf } from '../types/delivery-id.ts';
 import type { Dedupe } from '../types/delivery-id.ts';
 import { pinned, readForeignSecrets, readOwned, readOwnedBy, readSecrets, readTables } from './queries.ts';
 import { methodsOf, openSource, shapeProblem } from './snapshot.ts';
-import type { TableCompiler } from './table-compiler.ts';
 import type { CatalogRow } from './catalog-rows.ts';
 import type { CheckSource } from './snapshot.ts';
 

@@ -6,7 +6,8 @@
 import type { RequestCheck } from '../types/request.ts';
 import type { Include, Intake, SnsTopics, SpoolChoice, Target } from '../types/target.ts';
 import type { Shape } from '../types/shape.ts';
-import { StillToLearn, formatOf, makeAnswers, noAnswers, openSecrets } from './answers.ts';
+import { formatOf, makeAnswers, noAnswers, openSecrets, StillToLearn } from './table-compiler.ts';
+import type { CompiledCheck, TableCompiler } from './table-compiler.ts';
 import { rememberedOf } from '../kit/memoize.ts';
 import { dedupeOf } from '../types/delivery-id.ts';
 import { newestOf } from '../types/newest.ts';
@@ -17,7 +18,6 @@ import { toNewest } from '../relations/newest.ts';
 import { openCheck } from './seals.ts';
 import { parseSubscriptions, parseTopics, readMessage, topicOf } from '../senders/sns-topics.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
-import type { CompiledCheck, TableCompiler } from './table-compiler.ts';
 import { toCode, toShape, typeOids } from '../relations/shape.ts';
 import type { CodeChoice } from '../relations/shape.ts';
 

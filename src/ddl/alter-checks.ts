@@ -8,7 +8,7 @@ import { answerFollows, guardOf, parseAnswers, sealAnswers } from './answer-clau
 import type { AnswerClause, StoredAnswer } from './answer-clause.ts';
 import { type Cursor, type Name, StatementError } from './cursor.ts';
 import { type StatementPlan, callPlan, callerSchemas, displayName, relationArgument } from './plan.ts';
-import type { GuardedTable } from '../catalog/answers.ts';
+import type { GuardedTable } from '../catalog/table-compiler.ts';
 import type { DdlContext } from './statement-context.ts';
 import { parseValidate, sealValidation } from './validate-clause.ts';
 

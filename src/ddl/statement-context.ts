@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
-import type { GuardedTable } from '../catalog/answers.ts';
+import type { GuardedTable } from '../catalog/table-compiler.ts';
 import type { Candidate, CandidateQuestion } from '../catalog/altered-check.ts';
 import type { Catalog, CatalogTableQuery } from '../catalog/catalog.ts';
 import type { Settings } from '../config/settings.ts';
