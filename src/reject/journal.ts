@@ -21,9 +21,9 @@ import { backoffMs } from '../kit/backoff.ts';
 import { plainTransaction } from '../kit/plain-settings.ts';
 import type { StageContext } from '../observe/context.ts';
 import { runRetry } from './retries.ts';
-import { IgnoredCounts } from './ignored-keys.ts';
 import {
   addIgnored,
+  addTraffic,
   forgetDeliveries,
   handshakeValues,
   insertHandshakes,
@@ -33,12 +33,120 @@ import {
   takeRetries,
   trimHandshakes,
   trimRejected,
-  addTraffic,
 } from './statements.ts';
-import type { WrittenRow, TakenRow } from './statements.ts';
+import type { TakenRow, WrittenRow } from './statements.ts';
 import { TrafficCounts } from './traffic.ts';
-import { Waiting } from './write-queue.ts';
 import { RefusalReasons } from './refusal-reason.ts';
+import type { Kept } from './refusal-reason.ts';
+import type { Limits } from '../config/limits.ts';
+import { describe } from './redact.ts';
+import type { Ignored } from '../types/rows.ts';
+
+interface Count {
+  documents: number;
+  keys: readonly string[];
+}
+
+class IgnoredCounts {
+  readonly #limits: Pick<Limits, 'rejectedTablesMax' | 'ignoredKeysFlushMs'>;
+  readonly #counts = new Map<number, Count>();
+  #writtenAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(limits: Pick<Limits, 'rejectedTablesMax' | 'ignoredKeysFlushMs'>) {
+    this.#limits = limits;
+  }
+
+  /** `relation`: pg_class.oid. What there is no room for is counted in the metric alone. */
+  add(relation: number, { documents, keys }: Ignored): void {
+    const count = this.#counts.get(relation);
+    if (count !== undefined) {
+      count.documents += documents;
+      count.keys = keys;
+    } else if (this.#counts.size < this.#limits.rejectedTablesMax)
+      this.#counts.set(relation, { documents, keys });
+  }
+
+  /** Returns the parameters of `addIgnored`, and forgets them; null: there is nothing to write, or not yet. */
+  take(nowMs: number, atOnce: boolean): readonly unknown[] | null {
+    if (this.#counts.size === 0) return null;
+    if (!atOnce && nowMs - this.#writtenAtMs < this.#limits.ignoredKeysFlushMs) return null;
+    this.#writtenAtMs = nowMs;
+    const counts = [...this.#counts.values()];
+    const values = [
+      [...this.#counts.keys()],
+      counts.map(({ documents }) => documents),
+      counts.map(({ keys }) => JSON.stringify(keys)),
+    ];
+    this.#counts.clear();
+    return values;
+  }
+}
+
+type WaitingLimits = Pick<
+  Limits,
+  | 'rejectedBodyBytesMax'
+  | 'rejectedReasonCharsMax'
+  | 'rejectedWaitingMax'
+  | 'rejectedWaitingBytesMax'
+  | 'rejectedBatchRowsMax'
+  | 'rejectedBatchBytesMax'
+  | 'requestCostBytes'
+>;
+
+interface Entry {
+  readonly request: RejectedRequest;
+  readonly body: Buffer | null;
+  readonly bodyBytes: number | null;
+  readonly bytes: number;
+}
+
+export class Waiting {
+  readonly #limits: WaitingLimits;
+  readonly #entries: Entry[] = [];
+  #bytes = 0;
+
+  constructor(limits: WaitingLimits) {
+    this.#limits = limits;
+  }
+
+  get length(): number {
+    return this.#entries.length;
+  }
+
+  /** False: there is no room. Copies the part of the body that is kept, and does not hold the rest. */
+  push(request: RejectedRequest): boolean {
+    const limits = this.#limits;
+    const keeps = Math.min(request.body?.length ?? 0, limits.rejectedBodyBytesMax);
+    const bytes = limits.requestCostBytes + textBytes(request) + keeps;
+    if (this.#entries.length >= limits.rejectedWaitingMax) return false;
+    if (this.#bytes + bytes > limits.rejectedWaitingBytesMax) return false;
+    // A slice would keep the whole body in memory as long as it waits.
+    const body = request.body === null ? null : Buffer.from(request.body.subarray(0, keeps));
+    const bodyBytes = request.body?.length ?? null;
+    this.#entries.push({ request: { ...request, body: null }, body, bodyBytes, bytes });
+    this.#bytes += bytes;
+    return true;
+  }
+
+  /** Removes and returns the next ones for one statement, the oldest first. */
+  takeBatch(): readonly Kept[] {
+    const { rejectedBatchRowsMax, rejectedBatchBytesMax } = this.#limits;
+    const batch: Kept[] = [];
+    let bytes = 0;
+    for (const entry of this.#entries) {
+      bytes += entry.bytes;
+      if (batch.length > 0 && (batch.length >= rejectedBatchRowsMax || bytes > rejectedBatchBytesMax)) break;
+      const { request } = entry;
+      batch.push({ request, description: describe(request, entry.body, entry.bodyBytes, this.#limits) });
+    }
+    for (const entry of this.#entries.splice(0, batch.length)) this.#bytes -= entry.bytes;
+    return batch;
+  }
+}
+
+function textBytes({ requestTarget, rawHeaders }: RejectedRequest): number {
+  return rawHeaders.reduce((sum, text) => sum + text.length, requestTarget.length);
+}
 
 /** What the journals of all databases share. */
 export interface JournalParts extends StageContext {
