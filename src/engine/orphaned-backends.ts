@@ -26,6 +26,12 @@ interface Inside {
   readonly readyForQuery: boolean;
 }
 
+/** The process of a connection that was cut off while it worked; null: it is not that. */
+function orphanOf(client: ClientBase): number | null {
+  const { processID, readyForQuery } = client as unknown as Inside;
+  return !readyForQuery && wasCutOff(client) ? processID : null;
+}
+
 export class OrphanedBackends {
   readonly #clientConfig: (database: string) => ClientConfig;
   /** By database; one that has an entry is being asked about. */
@@ -38,19 +44,21 @@ export class OrphanedBackends {
 
   /** Looks after the connections of a pool: one that comes back while its server works on something was given up. */
   watch(database: string, pool: Pool): void {
-    pool.on('release', (_, client) => void this.left(database, client));
+    pool.on('release', (_, client) => {
+      if (orphanOf(client) !== null) void this.left(database, client);
+    });
   }
 
   /** A connection was given up. Resolves when its process has been asked to end, if it was there, or the server could not be asked. */
   async left(database: string, client: ClientBase): Promise<void> {
-    const { processID, readyForQuery } = client as unknown as Inside;
-    if (processID === null || readyForQuery || !wasCutOff(client)) return;
+    const pid = orphanOf(client);
+    if (pid === null) return;
     const known = this.#waiting.get(database);
     if (known !== undefined) {
-      known.pids.add(processID);
+      known.pids.add(pid);
       return known.ended;
     }
-    const pids = new Set([processID]);
+    const pids = new Set([pid]);
     const ended = this.#endAll(database, pids);
     this.#waiting.set(database, { pids, ended });
     await ended;
