@@ -89,10 +89,19 @@ export class OwnerLogins implements Closable {
     }
   }
 
-  /** Sets the password again: the owner's code may have set another one. */
+  /** Sets the password again: the owner's code may have set another one, or the master key is another. */
   async mend(login: string): Promise<void> {
     const verifier = this.#passwords?.verifier(login);
-    if (verifier !== undefined) await this.#ask(`alter role ${login} password ${quoteLiteral(verifier)}`);
+    if (verifier === undefined) return;
+    const statement = `ALTER ROLE ${login} PASSWORD ${quoteLiteral(verifier)}`;
+    try {
+      await this.#ask(statement);
+    } catch (error) {
+      if (!denied.test(sqlstateOf(error) ?? '')) throw error;
+      throw new LoginRefused(
+        `role "${login}" has not the password that Headgate has for it, and Headgate may not set it (${(error as Error).message}): let a superuser run ${statement}`,
+      );
+    }
   }
 
   close(): Promise<void> {

@@ -8,6 +8,7 @@ import { onEnd } from '../support/cleanup.ts';
 import { commandsOf } from '../support/docs.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { startTcpServer } from '../support/tls-server.ts';
+import type { TcpServer } from '../support/tls-server.ts';
 import { within } from '../support/within.ts';
 
 const statementsOf = async (block: string) =>
@@ -68,11 +69,11 @@ test('the documented grants suffice for tables of other roles, and less is refus
   await admin.query(
     `CREATE ROLE alice LOGIN; GRANT CONNECT ON DATABASE app TO alice; CREATE SCHEMA hooks AUTHORIZATION alice`,
   );
-  await useTable(t, server.port, admin);
+  await useTable(t, server, admin);
 });
 
-async function useTable(t: TestContext, port: number, admin: Client): Promise<void> {
-  const url = `postgresql://headgate@127.0.0.1:${port}/app?sslmode=disable`;
+async function useTable(t: TestContext, server: TcpServer, admin: Client): Promise<void> {
+  const url = `postgresql://headgate@127.0.0.1:${server.port}/app?sslmode=disable`;
   const headgate = await startHeadgate(t, { env: { HEADGATE_DATABASE_URL: url } });
   const alice = await headgate.clientAs(t, 'alice', 'app');
   await alice.query(`CREATE SECRET hooks.s WITH (backend = 'meta') AS 'key'`);
@@ -125,6 +126,18 @@ async function useTable(t: TestContext, port: number, admin: Client): Promise<vo
   );
   await within(2_000, async () => assert.match(headgate.stderr, /DROP OWNED BY headgate_as_/));
   await admin.query(`ALTER ROLE ${login} CONNECTION LIMIT -1`);
+  await within(5_000, async () => assert.equal(await post('t', '{}'), 200));
+  // One with another password, as after a rotation of the master key.
+  await server.admit('host all +alice 127.0.0.1/32 scram-sha-256', 'host all all 127.0.0.1/32 trust');
+  await admin.query(
+    `ALTER ROLE ${login} PASSWORD 'other'; SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = '${login}'`,
+  );
+  const mending = /may not set it .*: let a superuser run (ALTER ROLE headgate_as_\d+ PASSWORD 'SCRAM[^']+')/;
+  await within(5_000, async () => {
+    assert.equal(await post('t', '{}'), 503);
+    assert.match(headgate.stderr, mending);
+  });
+  await admin.query(mending.exec(headgate.stderr)?.[1] ?? '');
   await within(5_000, async () => assert.equal(await post('t', '{}'), 200));
   await admin.query('DROP TABLE hooks.k, hooks.coded');
   await within(2_000, async () =>
