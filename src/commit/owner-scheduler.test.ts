@@ -10,7 +10,7 @@ import { OwnerScheduler } from './owner-scheduler.ts';
 const { ackDeadlineMs, commitStatementTimeoutMs, slowGroupMs, slowOwnerMs } = limits;
 const spareMs = ackDeadlineMs - commitStatementTimeoutMs;
 
-/** Groups are named by their owner's letter and a number. The clock is moved by hand; `connections` may be changed. */
+/** Groups are named by their owner's letter, a capital if its tables run code, and a number. The clock is moved by hand; `connections` may be changed. */
 function room(t: TestContext, connections = 8) {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const at = { now: 1, connections };
@@ -20,7 +20,8 @@ function room(t: TestContext, connections = 8) {
   const ends = new Map<string, () => void>();
   const told = () => new Promise<void>((resolve) => setImmediate(resolve));
   const groupOf = (name: string, ackTimeoutMs: number): Group => {
-    const code = { ...targetOf().code, owner: name.charCodeAt(0) };
+    const as = /^[A-Z]/.test(name) ? 'owner' : 'writer';
+    const code = { ...targetOf().code, owner: name.charCodeAt(0), as } as const;
     const member = { ...rowsOf(targetOf({ code }), '{}'), ackTimeoutMs };
     return { target: member.target, members: [member], rows: 1, bytes: 2 };
   };
@@ -66,6 +67,18 @@ function room(t: TestContext, connections = 8) {
 }
 
 suite('turns', () => {
+  test('rows that run no code wait for no group of a table with code, nor the other way round', async (t) => {
+    const { send, begun, end } = room(t, 2);
+    send('A1 B1 C1 D1');
+    assert.equal(await begun(), 'A1 B1');
+    send('a1 a2 b1 b2');
+    assert.equal(await begun(), 'a1 a2');
+    await end('a1');
+    assert.equal(await begun(), 'b1');
+    await end('A1');
+    assert.equal(await begun(), 'C1');
+  });
+
   test('a single owner gets all connections, and its groups commit in order', async (t) => {
     const { send, begun, end } = room(t, 3);
     send('a1 a2 a3 a4 a5');

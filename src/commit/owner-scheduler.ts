@@ -4,12 +4,13 @@
  * need not trust each other, and a few are always left. Takes a group and the work on it; returns what the work returns, or null if its turn did
  * not come in time. Touches nothing else.
  *
- *   a database   has as many groups at work as it has connections. The others wait here, those of one owner in order of arrival.
+ *   a database   has as many groups at work as it has connections. The others wait here, those of one owner in order of arrival. Groups of tables that run no
+ *                code, and all others, which have other connections, are two lines: rows that run no code wait for nobody's code.
  *   an owner     who has a group at work gets none of the last `commitConnectionsLeft`: these are for owners who have none.
  *   slow owners  get none of these together, and share the others in equal parts, of which there are at least two. Slow is, for `slowOwnerMs`, whose
  *                group took longer than `slowGroupMs`, or has so many rows that its senders wait more than twice as long as usual.
  *
- * A database in which all groups so far were of one owner has nobody to protect: the owner has all connections.
+ * A line in which all groups so far were of one owner has nobody to protect: the owner has all connections.
  *
  * An owner who waits for nobody costs a few additions. What is known of an owner is forgotten with its last group, or, if it was slow, when the
  * next one becomes slow after that time.
@@ -18,6 +19,7 @@ import type { Group, Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { CommitPools } from './commit-pools.ts';
+import { forRows, isPlain } from './session-role.ts';
 
 /** What became of a group that went alone. */
 export interface GroupResult {
@@ -36,7 +38,7 @@ interface Owner {
   slowUntilMs: number;
 }
 
-/** The state of one database. */
+/** The state of one database, for groups with or without code. */
 interface Line {
   readonly database: string;
   /** By oid; whoever has waited and had a turn is behind all others. */
@@ -67,8 +69,9 @@ export class OwnerScheduler {
   }
 
   /** There is a group of this table's owner, whichever way it goes. */
-  saw({ database, code }: Pick<Target, 'database' | 'code'>): void {
-    const line = this.#lineOf(database);
+  saw(target: Target): void {
+    const { code } = target;
+    const line = this.#lineOf(target);
     line.only ??= code.owner;
     if (line.only !== code.owner) line.hasSeveral = true;
   }
@@ -78,8 +81,9 @@ export class OwnerScheduler {
    * enough for its answer; of a slow one only so long that its statement can still end in time. Rejects as the work does.
    */
   async run(group: Group, work: () => Promise<GroupResult>): Promise<GroupResult | null> {
-    const { database, code } = group.target;
-    const line = this.#lineOf(database);
+    const target = forRows(group);
+    const { code } = target;
+    const line = this.#lineOf(target);
     const owner = ownerOf(line, code.owner);
     const ackTimeoutMs = ackTimeoutOf(group);
     if (ackTimeoutMs > 2 * this.#context.limits.ackDeadlineMs) this.#slowDown(line, owner);
@@ -102,11 +106,13 @@ export class OwnerScheduler {
     }
   }
 
-  #lineOf(database: string): Line {
-    const known = this.#lines.get(database);
+  #lineOf(target: Target): Line {
+    const { database } = target;
+    const key = `${database}\0${isPlain(target)}`;
+    const known = this.#lines.get(key);
     if (known !== undefined) return known;
     const line: Line = { database, owners: new Map(), held: 0, waiting: 0, only: null, hasSeveral: false };
-    this.#lines.set(database, line);
+    this.#lines.set(key, line);
     return line;
   }
 
