@@ -99,6 +99,7 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'sql.connected': 'debug',
   'sql.login_failed': 'warn',
   'console.entered': 'info',
+  'console.shared': 'info',
   'console.login_failed': 'warn',
   'sql.closed': 'debug',
   'sql.rewritten': 'debug',

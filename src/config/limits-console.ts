@@ -7,6 +7,8 @@ export const consoleLimits = {
   /** Logins; a further one replaces one of the role that has most. Tabs of one login; a further one replaces the one used longest ago. */
   consoleSessionsMax: 32,
   consoleTabsMax: 16,
+  /** Links by which one login is shared and that were not used yet, and logins that came of them, together. */
+  consoleSharedMax: 8,
   /** How long a session may be idle, and how long it lasts at most, in ms. */
   consoleIdleMs: 30 * 60 * 1000,
   consoleSessionMs: 12 * 60 * 60 * 1000,

@@ -76,7 +76,7 @@ export interface ConsoleAnswers {
   /** What an accepted request held; null: none has that name. Access has been checked before. */
   held(of: HeldQuestion): Promise<HeldRequest | null>;
   /** What is the same for all sessions. */
-  about(role: string, database: string): Omit<Me, 'role' | 'superuser' | 'database'>;
+  about(role: string, database: string): Omit<Me, 'role' | 'superuser' | 'database' | 'shared'>;
 }
 
 export interface ApiDeps extends LoginDeps {
@@ -112,6 +112,8 @@ export class ConsoleApi {
       logout: ['POST', () => this.#logins.logOut(asked)],
       local: ['POST', () => this.#logins.local(asked)],
       tab: ['POST', () => this.#logins.tab(asked)],
+      share: ['POST', () => this.#logins.share(asked)],
+      'shared-link': ['POST', () => this.#logins.shared(asked)],
       me: ['GET', () => this.#me(asked)],
       senders: ['GET', async () => this.#write(asked, () => this.#deps.answers.senders)],
       health: ['GET', async () => this.#write(asked, () => this.#deps.answers.health())],
@@ -155,6 +157,7 @@ export class ConsoleApi {
       role: role ?? who.user,
       superuser: superuser === 't',
       database: database ?? who.database,
+      shared: this.#logins.session(asked.request).login.maker !== null,
       ...this.#deps.answers.about(who.user, who.database),
     };
     writeJson(asked.response, 200, me);

@@ -15,10 +15,30 @@ export interface LoginInfo {
 /** POST /console/api/login. */
 export type LoginRequest =
   | { readonly link: string }
+  /** The key of a link of `SharedKey`. */
+  | { readonly shared: string }
   | { readonly user: string; readonly password: string; readonly database?: string };
 
 export interface Login {
   readonly token: string;
+}
+
+/** POST /console/api/share: what stands behind `#s=` in a link that logs in once, as the role of this session. */
+export interface SharedKey {
+  readonly key: string;
+}
+
+/** POST /console/api/shared-link: whose login it shares. It stays usable, unless `drop` is true: then it is none any more. */
+export interface SharedCall {
+  readonly key: string;
+  readonly drop: boolean;
+}
+
+export interface SharedLogin {
+  readonly role: string;
+  readonly database: string;
+  /** How long a login by it may last at most. */
+  readonly leftMs: number;
 }
 
 /** GET /console/api/me. */
@@ -26,6 +46,8 @@ export interface Me {
   readonly role: string;
   readonly superuser: boolean;
   readonly database: string;
+  /** The login came of a link by which another one is shared: it is shared no further, and stays in its database. */
+  readonly shared: boolean;
   /**
    * The part before `/webhook/…`, as senders reach it if HEADGATE_PUBLIC_URL is set, otherwise as this machine does; null: the listener
    * is off.

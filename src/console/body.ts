@@ -14,6 +14,7 @@ import type {
   LoginRequest,
   ReplayRequest,
   RetryCall,
+  SharedCall,
   SqlCall,
   TestRequest,
 } from './api.ts';
@@ -55,12 +56,18 @@ export async function readObject(
   return value as Members;
 }
 
-export function readLogin({ link, user, password, database }: Members): LoginRequest {
+export function readLogin({ link, shared, user, password, database }: Members): LoginRequest {
   if (typeof link === 'string') return { link };
+  if (typeof shared === 'string') return { shared };
   if (!isText(user) || typeof password !== 'string')
     throw malformed('a login has link, or user and password');
   if (user.includes('\0') || password.includes('\0')) throw malformed('a login holds no zero byte');
   return { user, password, ...(isText(database) && !database.includes('\0') ? { database } : {}) };
+}
+
+export function readShared({ key, drop = false }: Members): SharedCall {
+  if (typeof key !== 'string' || typeof drop !== 'boolean') throw malformed('a link that logs in has a key');
+  return { key, drop };
 }
 
 export function readSqlCall({ sql, write, own = false, zone = '' }: Members): SqlCall {

@@ -1,17 +1,18 @@
 /**
- * How the console is entered and left: `login`, `logout`, `tab` and `local` of its API. Takes requests whose Host and origin were checked;
- * returns tokens of sessions, and finds the session of a token. Refuses with `login_required`, `login_failed`, `login_rate`, `overloaded`,
- * `malformed_request`, and with the engine's own errors. A role is tried at the SQL port.
+ * How the console is entered and left: `login`, `logout`, `tab`, `share`, `shared-link` and `local` of its API. Takes requests whose Host and
+ * origin were checked; returns tokens of sessions, and finds the session of a token. Refuses with `login_required`, `login_failed`,
+ * `login_rate`, `login_shared`, `overloaded`, `malformed_request`, and with the engine's own errors. A role is tried at the SQL port.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Refused, SqlFailure } from '../errors/refusals.ts';
-import type { LoginRequest } from './api.ts';
-import { readLogin, readObject } from './body.ts';
+import type { LoginRequest, SharedKey, SharedLogin } from './api.ts';
+import { readLogin, readObject, readShared } from './body.ts';
 import { writeJson, writeSqlError } from './headers.ts';
 import type { RunningStatements } from './running-statements.ts';
 import type { ConsoleSession, ConsoleSessions, ConsoleUser } from './sessions.ts';
+import type { SharedLink } from './shared-logins.ts';
 import { SqlRunner } from './sql.ts';
 import type { SqlDoorAt } from './sql.ts';
 
@@ -40,6 +41,15 @@ interface OfRole {
   readonly ended: AbortSignal;
 }
 
+/** The token of a session that begins; null: it cannot. */
+type Begin = (who: RoleUser, runner: SqlRunner) => string | null;
+
+interface Attempted {
+  readonly who: RoleUser;
+  readonly by: 'password' | 'link' | 'shared link';
+  readonly begin: Begin;
+}
+
 export class LoginRoutes {
   readonly #deps: LoginDeps;
   /** Of all sessions. */
@@ -57,45 +67,112 @@ export class LoginRoutes {
 
   async logIn({ request, response }: Asked): Promise<void> {
     const login = readLogin(await readObject(request, limits.consoleLoginBytesMax));
-    const remoteAddress = request.socket.remoteAddress ?? '';
-    const named = 'link' in login ? '' : login.user.slice(0, 64);
-    const { sessions, clock } = this.#deps;
-    const atMs = clock();
-    try {
-      const who = this.#whoOf(login, remoteAddress, atMs);
-      await this.#enter(response, who, (of, runner) => sessions.begin(of, runner, clock()));
+    const named = 'user' in login ? login.user.slice(0, 64) : '';
+    await this.#attempt({ request, response }, named, async (atMs, remoteAddress) => {
+      const { who, by, begin } = this.#attempted(login, request, atMs);
+      await this.#enter(response, who, begin);
       if (response.statusCode !== 200) return;
       // Only wrong ones are limited.
-      sessions.succeeded(remoteAddress, atMs);
-      this.#deps.observe({ kind: 'console.entered', user: who.user.slice(0, 64), remoteAddress });
+      this.#deps.sessions.succeeded(remoteAddress, atMs);
+      this.#deps.observe({ kind: 'console.entered', user: who.user.slice(0, 64), by, remoteAddress });
+    });
+  }
+
+  /** What fails is told, as an attempt of this user. */
+  async #attempt(
+    { request, response }: Asked,
+    user: string,
+    run: (atMs: number, remoteAddress: string) => Promise<void>,
+  ): Promise<void> {
+    const remoteAddress = request.socket.remoteAddress ?? '';
+    try {
+      await run(this.#deps.clock(), remoteAddress);
     } catch (error) {
       const code = error instanceof Refused ? error.refusal.code : '';
       if (code.startsWith('login_'))
-        this.#deps.observe({ kind: 'console.login_failed', user: named, remoteAddress });
+        this.#deps.observe({ kind: 'console.login_failed', user, remoteAddress });
       if (code === 'login_rate') response.setHeader('retry-after', '60');
       throw error;
     }
   }
 
   /** Whose login it would be; the password is not tried yet. */
-  #whoOf(login: LoginRequest, remoteAddress: string, atMs: number): RoleUser {
-    const { sessions, linkRole, database } = this.#deps;
+  #attempted(login: LoginRequest, request: IncomingMessage, atMs: number): Attempted {
+    const { sessions, linkRole, database, clock } = this.#deps;
+    const begin: Begin = (who, runner) => sessions.begin(who, runner, clock());
     if ('link' in login) {
       if (linkRole === null || !sessions.useLink(login.link, atMs)) throw new Refused('login_failed');
-      return { kind: 'role', user: linkRole, password: null, database };
+      return { who: { kind: 'role', user: linkRole, password: null, database }, by: 'link', begin };
+    }
+    if ('shared' in login) {
+      const link = this.#sharedLink(login.shared, request, atMs, true);
+      return {
+        who: roleOf(link.of),
+        by: 'shared link',
+        begin: (who, runner) => sessions.beginShared(link, who, runner, clock()),
+      };
     }
     if (linkRole !== null)
       throw new Refused('login_failed', 'a link lets you in here: headgate console prints one');
-    if (!sessions.try(remoteAddress, atMs)) throw new Refused('login_rate');
-    return { kind: 'role', user: login.user, password: login.password, database: login.database ?? database };
+    this.#count(request, atMs);
+    const { user, password } = login;
+    return {
+      who: { kind: 'role', user, password, database: login.database ?? database },
+      by: 'password',
+      begin,
+    };
+  }
+
+  #count({ socket }: IncomingMessage, atMs: number): void {
+    if (!this.#deps.sessions.try(socket.remoteAddress ?? '', atMs)) throw new Refused('login_rate');
+  }
+
+  /** A wrong key counts as a wrong password does. */
+  #sharedLink(
+    key: string,
+    request: IncomingMessage,
+    atMs: number,
+    use: boolean,
+  ): SharedLink<ConsoleSession<SqlRunner | null>> {
+    this.#count(request, atMs);
+    const found = this.#deps.sessions.sharedLink(key, request.headers.host ?? '', atMs, use);
+    if (found === null)
+      throw new Refused('login_failed', 'this link was already used, or is no longer valid');
+    return found;
+  }
+
+  /** A link that logs in once, as the role of this session and in its database. */
+  async share({ request, response }: Asked): Promise<void> {
+    const { sessions, clock, observe } = this.#deps;
+    await readObject(request, limits.consoleLoginBytesMax);
+    const session = this.session(request);
+    const { user } = this.ofRole(request).who;
+    if (session.login.maker !== null) throw new Refused('login_shared', 'this login is shared no further');
+    const key = sessions.share(session, request.headers.host ?? '', clock());
+    if (key === null)
+      throw new Refused(
+        'overloaded',
+        `${limits.consoleSharedMax} links of this login wait, or were used and are logged in`,
+      );
+    const remoteAddress = request.socket.remoteAddress ?? '';
+    observe({ kind: 'console.shared', user: user.slice(0, 64), remoteAddress });
+    writeJson(response, 200, { key } satisfies SharedKey);
+  }
+
+  /** Whose login a link shares, for whoever has its key; or the end of the link. */
+  async shared({ request, response }: Asked): Promise<void> {
+    const { key, drop } = readShared(await readObject(request, limits.consoleLoginBytesMax));
+    await this.#attempt({ request, response }, '', async (atMs, remoteAddress) => {
+      const { of } = this.#sharedLink(key, request, atMs, drop);
+      this.#deps.sessions.succeeded(remoteAddress, atMs);
+      const { user: role, database } = roleOf(of);
+      const leftMs = this.#deps.sessions.leftMs(of, atMs);
+      writeJson(response, 200, { role, database, leftMs } satisfies SharedLogin);
+    });
   }
 
   /** Answers with the token that `begin` returns, if the role can log in at the SQL port. */
-  async #enter(
-    response: ServerResponse,
-    who: RoleUser,
-    begin: (who: ConsoleUser, runner: SqlRunner) => string | null,
-  ): Promise<void> {
+  async #enter(response: ServerResponse, who: RoleUser, begin: Begin): Promise<void> {
     const runner = new SqlRunner(this.#deps.door(), who, this.#running);
     try {
       await runner.enter();
@@ -127,6 +204,7 @@ export class LoginRoutes {
       if (token === null) throw new Refused('login_required');
       return writeJson(response, 200, { token });
     }
+    if (session.login.maker !== null) throw new Refused('login_shared', 'this login stays in its database');
     await this.#enter(response, { ...who, database }, (to, runner) =>
       sessions.beside(session, to, runner, clock()),
     );
@@ -163,6 +241,12 @@ export class LoginRoutes {
       throw new Refused('login_required', 'this session may only watch');
     return { runner: held, who, ended: ended.signal };
   }
+}
+
+/** Links are made in sessions with a role. */
+function roleOf({ who }: ConsoleSession<unknown>): RoleUser {
+  if (who.kind !== 'role') throw new Refused('login_failed');
+  return who;
 }
 
 /** '': none. */

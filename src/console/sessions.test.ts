@@ -58,6 +58,87 @@ test('a session that has ended gives no token to another tab', () => {
   assert.equal(sessions.find(tab, 5, true), null);
 });
 
+const root = { kind: 'role', user: 'root', password: null, database: 'dev' } as const;
+
+test('a link that shares a login works once, in its time, under its host name, and ends with that login', () => {
+  const { sessions, released } = opened();
+  const token = sessions.begin(root, 'maker', 0) ?? '';
+  const maker = sessions.find(token, 1, true) ?? assert.fail();
+  const made = (atMs: number): string => sessions.share(maker, 'localhost:1', atMs) ?? assert.fail();
+  const key = made(1);
+  assert.equal(key.length, 43);
+  assert.equal(sessions.sharedLink(key, 'localhost:2', 2, true), null);
+  assert.equal(sessions.sharedLink(`${key.slice(1)}A`, 'localhost:1', 2, true), null);
+  assert.notEqual(sessions.sharedLink(key, 'LOCALHOST:1', 2, false), null);
+  const link = sessions.sharedLink(key, 'localhost:1', 3, true) ?? assert.fail();
+  assert.equal(sessions.sharedLink(key, 'localhost:1', 3, true), null);
+  const guestToken = sessions.beginShared(link, root, 'guest', 4) ?? '';
+  const guest = sessions.find(guestToken, 5, true) ?? assert.fail();
+  assert.equal(sessions.share(guest, 'localhost:1', 6), null);
+  assert.equal(sessions.sharedLink(made(7), 'localhost:1', 7 + limits.consoleLinkMs, true), null);
+  // A process that starts anew knows none.
+  assert.equal(opened().sessions.sharedLink(made(8), 'localhost:1', 8, true), null);
+  // Used, but the login ends before the role has answered.
+  const late = sessions.sharedLink(made(9), 'localhost:1', 9, true) ?? assert.fail();
+  const left = made(10);
+  sessions.end(token);
+  assert.deepEqual(released, ['maker', 'guest']);
+  assert.equal(guest.ended.signal.aborted, true);
+  assert.equal(sessions.find(guestToken, 11, true), null);
+  assert.equal(sessions.sharedLink(left, 'localhost:1', 11, true), null);
+  assert.equal(sessions.beginShared(late, root, 'late', 11), null);
+});
+
+test('a login by a shared link lasts no longer than the one that it shares', () => {
+  const { sessions, released } = opened();
+  const share = (token: string, atMs: number, held: string): string => {
+    const maker = sessions.find(token, atMs, true) ?? assert.fail();
+    const key = sessions.share(maker, 'h', atMs) ?? assert.fail();
+    return (
+      sessions.beginShared(sessions.sharedLink(key, 'h', atMs, true) ?? assert.fail(), root, held, atMs) ?? ''
+    );
+  };
+  // Nobody uses the maker's: the guest, who does, does not keep it alive.
+  const idle = share(sessions.begin(root, 'idle', 0) ?? '', 0, 'guest of idle');
+  assert.notEqual(sessions.find(idle, limits.consoleIdleMs - 1, true), null);
+  assert.equal(sessions.find(idle, limits.consoleIdleMs, true), null);
+  sessions.sweep(limits.consoleIdleMs);
+  const old = sessions.begin(root, 'old', 0) ?? '';
+  let guest = '';
+  for (let at = 0; at < limits.consoleSessionMs; at += limits.consoleIdleMs / 2) {
+    assert.notEqual(sessions.find(old, at, true), null);
+    if (at === limits.consoleIdleMs) guest = share(old, at, 'guest of old');
+    if (at > limits.consoleIdleMs) assert.notEqual(sessions.find(guest, at, true), null);
+  }
+  assert.equal(sessions.find(guest, limits.consoleSessionMs, true), null);
+  sessions.sweep(limits.consoleSessionMs);
+  assert.deepEqual(released, ['guest of idle', 'idle', 'guest of old', 'old']);
+});
+
+test('links and logins of one login that is shared are bounded together', () => {
+  const { sessions } = opened();
+  const maker = sessions.find(sessions.begin(root, 'maker', 0) ?? '', 1, true) ?? assert.fail();
+  const keys = Array.from({ length: limits.consoleSharedMax }, () => sessions.share(maker, 'h', 1) ?? '');
+  assert.equal(new Set(keys).size, limits.consoleSharedMax);
+  assert.equal(sessions.share(maker, 'h', 1), null);
+  const tokens = keys.map(
+    (key) =>
+      sessions.beginShared(sessions.sharedLink(key, 'h', 2, true) ?? assert.fail(), root, key, 2) ?? '',
+  );
+  assert.equal(sessions.share(maker, 'h', 3), null);
+  sessions.end(tokens[0] ?? '');
+  assert.notEqual(sessions.share(maker, 'h', 4), null);
+  // A guest may end the logins of others of the role that has most, but not the one that he shares.
+  const crowded = opened().sessions;
+  const of = crowded.find(crowded.begin(root, 'first', 0) ?? '', 1, true) ?? assert.fail();
+  const key = crowded.share(of, 'h', 1) ?? '';
+  for (let i = 1; i < limits.consoleSessionsMax; i++) crowded.begin(root, String(i), 10 + i);
+  const link = crowded.sharedLink(key, 'h', 100, true) ?? assert.fail();
+  assert.notEqual(crowded.beginShared(link, root, 'guest', 100), null);
+  assert.equal(of.ended.signal.aborted, false);
+  assert.equal(crowded.size, limits.consoleSessionsMax);
+});
+
 test('a console session beyond the bound evicts the least recently used one', () => {
   const { sessions, released } = opened();
   const tokens = Array.from(

@@ -1,11 +1,14 @@
 /**
  * Who is logged in: one-time links, tokens, and how often a password was tried. Everything is in memory and bounded;
  * only a token's digest is kept. A session ends after `consoleIdleMs` without use, `consoleSessionMs` after its
- * beginning, at a logout in one of its tabs, and with the process. A link can be used once, within `consoleLinkMs`. Time is an argument.
+ * beginning, at a logout in one of its tabs, and with the process. A link can be used once, within `consoleLinkMs`. A login
+ * can be shared by links of its own (shared-logins.ts): what comes of them ends with it. Time is an argument.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { clientNetwork } from '../kit/address.ts';
 import { limits } from '../config/limits.ts';
+import { SharedLinks } from './shared-logins.ts';
+import type { SharedLink } from './shared-logins.ts';
 
 const minuteMs = 60_000;
 
@@ -24,6 +27,8 @@ interface Login<Held> {
   readonly beganMs: number;
   usedMs: number;
   readonly sessions: Set<ConsoleSession<Held>>;
+  /** The login that was shared with this one, which ends no later; null: none. */
+  readonly maker: Login<Held> | null;
 }
 
 export interface ConsoleSession<Held> {
@@ -46,6 +51,7 @@ export class ConsoleSessions<Held> {
   readonly #tokens = new Map<string, Token<Held>>();
   /** The times of the last attempts by network; the networks in the order of their last attempt. */
   readonly #tries = new Map<string, readonly number[]>();
+  readonly #shared = new SharedLinks<ConsoleSession<Held>>();
   readonly #release: (held: Held) => void;
 
   constructor(release: (held: Held) => void) {
@@ -101,11 +107,52 @@ export class ConsoleSessions<Held> {
 
   /** The token; null: there are too many sessions. */
   begin(who: ConsoleUser, held: Held, nowMs: number): string | null {
-    this.sweep(nowMs);
-    if (this.#logins.size >= limits.consoleSessionsMax && !this.#endLeastUsed()) return null;
-    const login: Login<Held> = { beganMs: nowMs, usedMs: nowMs, sessions: new Set() };
-    this.#logins.add(login);
-    return this.#add(login, who, held, nowMs);
+    if (!this.#makeRoom(nowMs, null)) return null;
+    return this.#begin({ beganMs: nowMs, usedMs: nowMs, sessions: new Set(), maker: null }, who, held);
+  }
+
+  /**
+   * The key of a link that logs in once under this host name, as the role and in the database of this session; null: too many wait, or were used.
+   * A login that came of such a link has none.
+   */
+  share(session: ConsoleSession<Held>, host: string, nowMs: number): string | null {
+    const { login } = session;
+    const links = this.#shared.count((of) => of.login === login, nowMs);
+    if (login.maker !== null || links + this.#guestsOf(login) >= limits.consoleSharedMax) return null;
+    const key = randomText();
+    this.#shared.add(key, host, session, nowMs + limits.consoleLinkMs);
+    return key;
+  }
+
+  /** null: no link has this key under this host name, or its login has ended. `use`: it is none any more. */
+  sharedLink(
+    key: string,
+    host: string,
+    nowMs: number,
+    use: boolean,
+  ): SharedLink<ConsoleSession<Held>> | null {
+    const found = this.#shared.find(key, host, nowMs);
+    if (found === null || isOver(found.of.login, nowMs)) return null;
+    if (use) this.#shared.remove(found);
+    return found;
+  }
+
+  /** The token of a login by a link that was used; null: the login that it shares has ended meanwhile, or there are too many. */
+  beginShared(
+    { of }: SharedLink<ConsoleSession<Held>>,
+    who: ConsoleUser,
+    held: Held,
+    nowMs: number,
+  ): string | null {
+    const maker = of.login;
+    if (!this.#makeRoom(nowMs, maker) || !this.#logins.has(maker)) return null;
+    if (this.#guestsOf(maker) >= limits.consoleSharedMax) return null;
+    return this.#begin({ beganMs: maker.beganMs, usedMs: nowMs, sessions: new Set(), maker }, who, held);
+  }
+
+  /** How long a login may last at most. */
+  leftMs({ login }: ConsoleSession<Held>, nowMs: number): number {
+    return Math.max(0, login.beganMs + limits.consoleSessionMs - nowMs);
   }
 
   /**
@@ -151,6 +198,20 @@ export class ConsoleSessions<Held> {
     for (const login of this.#logins) this.#end(login);
   }
 
+  #guestsOf(login: Login<Held>): number {
+    return [...this.#logins].filter(({ maker }) => maker === login).length;
+  }
+
+  #makeRoom(nowMs: number, spared: Login<Held> | null): boolean {
+    this.sweep(nowMs);
+    return this.#logins.size < limits.consoleSessionsMax || this.#endLeastUsed(spared);
+  }
+
+  #begin(login: Login<Held>, who: ConsoleUser, held: Held): string {
+    this.#logins.add(login);
+    return this.#add(login, who, held, login.usedMs);
+  }
+
   #add(login: Login<Held>, who: ConsoleUser, held: Held, nowMs: number): string {
     const session: ConsoleSession<Held> = { who, held, ended: new AbortController(), login };
     login.sessions.add(session);
@@ -174,9 +235,10 @@ export class ConsoleSessions<Held> {
   }
 
   /** Of the role that has most of them, so that no role ends those of others, the login that was used longest ago. */
-  #endLeastUsed(): boolean {
+  #endLeastUsed(spared: Login<Held> | null): boolean {
     const byRole = new Map<string, Login<Held>[]>();
     for (const login of this.#logins) {
+      if (login === spared) continue;
       const [session] = login.sessions;
       const role = session?.who.kind === 'role' ? session.who.user : '';
       byRole.set(role, [...(byRole.get(role) ?? []), login]);
@@ -194,6 +256,8 @@ export class ConsoleSessions<Held> {
     this.#logins.delete(login);
     for (const [key, { session }] of this.#tokens) if (session.login === login) this.#tokens.delete(key);
     for (const session of login.sessions) this.#endSession(session);
+    this.#shared.removeOf((of) => of.login === login);
+    for (const guest of this.#logins) if (guest.maker === login) this.#end(guest);
   }
 
   #endSession(session: ConsoleSession<Held>): void {
@@ -210,8 +274,9 @@ export class ConsoleSessions<Held> {
 const leastOf = (logins: readonly Login<unknown>[]): number =>
   Math.min(...logins.map(({ usedMs }) => usedMs));
 
-function isOver({ beganMs, usedMs }: Login<unknown>, nowMs: number): boolean {
-  return nowMs - usedMs >= limits.consoleIdleMs || nowMs - beganMs >= limits.consoleSessionMs;
+function isOver({ beganMs, usedMs, maker }: Login<unknown>, nowMs: number): boolean {
+  if (nowMs - usedMs >= limits.consoleIdleMs || nowMs - beganMs >= limits.consoleSessionMs) return true;
+  return maker !== null && isOver(maker, nowMs);
 }
 
 const randomText = (): string => randomBytes(32).toString('base64url');

@@ -28,6 +28,13 @@ export const consoleRefusals = {
     message: 'too many attempts from this address',
     hint: 'Wait a minute.',
   },
+  login_shared: {
+    status: 403,
+    sqlstate: '42501',
+    retryable: false,
+    message: 'a login that came of a shared link may not do this',
+    hint: 'Log in with a role and its password, or by a link of headgate console.',
+  },
   foreign_page: {
     status: 403,
     sqlstate: '42501',

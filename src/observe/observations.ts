@@ -302,7 +302,14 @@ type What =
       readonly sqlstate: string;
     }
   /** A session of the console was opened as this role, by a link or a password. */
-  | { readonly kind: 'console.entered'; readonly user: string; readonly remoteAddress: string }
+  | {
+      readonly kind: 'console.entered';
+      readonly user: string;
+      readonly by: 'password' | 'link' | 'shared link';
+      readonly remoteAddress: string;
+    }
+  /** A link was made that logs in once, as this role. */
+  | { readonly kind: 'console.shared'; readonly user: string; readonly remoteAddress: string }
   /** An invalid link, a wrong password, or too many attempts; `user`: '' for a link. */
   | { readonly kind: 'console.login_failed'; readonly user: string; readonly remoteAddress: string }
   | { readonly kind: 'sql.closed'; readonly session: number; readonly reason: string }

@@ -82,11 +82,12 @@ export function ask(
     method = 'GET',
     headers = {},
     body = '',
-  }: { method?: string; headers?: Record<string, string>; body?: string } = {},
+    from = '127.0.0.1',
+  }: { method?: string; headers?: Record<string, string>; body?: string; from?: string } = {},
 ): Promise<Asked> {
   return new Promise((resolve, reject) => {
     const request = httpRequest(
-      { host: '127.0.0.1', port, path, method, headers, agent: false },
+      { host: '127.0.0.1', port, path, method, headers, agent: false, localAddress: from },
       (response) => {
         let text = '';
         response.setEncoding('utf8').on('data', (piece: string) => (text += piece));

@@ -51,7 +51,7 @@ export function Copy({
 }
 
 /** Without TLS, and under a name other than localhost, a browser offers no clipboard API: then the older way is used. */
-async function copy(text: string): Promise<void> {
+export async function copy(text: string): Promise<void> {
   if (isSecureContext) return navigator.clipboard.writeText(text);
   const area = document.createElement('textarea');
   area.value = text;

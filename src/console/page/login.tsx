@@ -13,12 +13,15 @@ import type { Failure } from './server.ts';
 /**
  * Whether the address is a link, `#t=KEY` or `#t=KEY&to=/path`. It works once; its key is removed from the address, and thus from the browser's
  * history, before it is used, and it is used up even if somebody is in already. Without a path the page stays where it was (`before`, a URL).
+ * `#s=KEY…` is a link by which somebody shares a login (`shared-login.tsx`).
  */
 export function takesLink(before = ''): boolean {
-  const [, link, path] = /^#t=([\w-]+)(?:&to=(.*))?$/.exec(location.hash) ?? [];
+  const [, kind, link, path] = /^#([st])=([\w-]+)(?:&to=(.*))?$/.exec(location.hash) ?? [];
   if (link === undefined) return false;
   goTo(path ?? /#(.*)$/.exec(before)?.[1] ?? '/');
-  entering = logIn({ link }).catch(() => {
+  entering = (
+    kind === 's' ? import('./shared-login.tsx').then(({ take }) => take(link)) : logIn({ link })
+  ).catch(() => {
     if (token.value === null) loggedOut.value = 'This link was already used, or is older than ten minutes.';
   });
   return true;
@@ -53,7 +56,7 @@ export function LoginScreen(): JSX.Element {
 }
 
 /** Where the login leads. */
-function Then(): JSX.Element | null {
+export function Then(): JSX.Element | null {
   const { database, parts } = route.value;
   if (parts.length === 0) return null;
   return (

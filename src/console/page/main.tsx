@@ -20,7 +20,7 @@ import { watchPlaces } from './scroll-position.ts';
 import { goTo, route, settle, to, watchRoute } from './route.ts';
 import { isRoute } from '../routes.ts';
 import { digitsText } from '../visible-text.ts';
-import { away, call, enter, loggedOut, me, notReady, token } from './server.ts';
+import { away, call, enter, loggedOut, me, notReady, offered, token } from './server.ts';
 import { askTabs, rememberPlace, tellTabs, watchTabs } from './tabs.ts';
 import { watchTheme } from './theme.ts';
 import { clockText, watchZone } from './time-zone.ts';
@@ -36,6 +36,7 @@ const HealthScreen = lazy(async () => (await import('./health.tsx')).HealthScree
 const Requests = lazy(async () => (await import('./requests.tsx')).Requests);
 const RequestPage = lazy(async () => (await import('./request-page.tsx')).RequestPage);
 const Secrets = lazy(async () => (await import('./secrets.tsx')).Secrets);
+const SharedLink = lazy(async () => (await import('./shared-login.tsx')).SharedLink);
 const SqlScreen = lazy(async () => (await import('./sql.tsx')).SqlScreen);
 const Wizard = lazy(async () => (await import('./wizard.tsx')).Wizard);
 
@@ -225,6 +226,7 @@ function useFocusKept(): void {
 
 function Page(): JSX.Element {
   useFocusKept();
+  if (offered.value !== null) return <SharedLink />;
   if (token.value === null) return <LoginScreen />;
   const wanted = wantedDatabase();
   return (
@@ -278,7 +280,7 @@ async function begin(): Promise<void> {
     forgetLists();
     if (value !== null) readMe();
   });
-  if (token.value === null && loggedOut.value === null) await askTabs();
+  if (token.value === null && loggedOut.value === null && offered.value === null) await askTabs();
   render(<Page />, place);
 }
 

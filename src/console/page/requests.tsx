@@ -11,7 +11,7 @@ import { addressOf, filterOf, isFiltered, noAddress, wordsOf } from '../list-add
 import type { ListAddress } from '../list-address.ts';
 import { listOf } from './list-state.ts';
 import type { RequestList } from './list-state.ts';
-import { Copy, Skeleton, Sql, Wrong } from './components.tsx';
+import { Skeleton, Sql, Wrong } from './components.tsx';
 import { Text } from './text.tsx';
 import { ListChart } from './list-chart.tsx';
 import { ReasonChips } from './request-reasons.tsx';
@@ -25,6 +25,8 @@ import { clockOf, whenText } from './request-time.tsx';
 import { RetryProgress } from './retry-all.tsx';
 import { resultOf } from '../request-filter.ts';
 import { go, route, to } from './route.ts';
+import { shellWord } from '../quote.ts';
+import { Share } from './share.tsx';
 import { useSenders } from './senders.ts';
 
 export function Requests({ query }: { readonly query: URLSearchParams }): JSX.Element {
@@ -53,7 +55,7 @@ export function Requests({ query }: { readonly query: URLSearchParams }): JSX.El
           <Live list={list} paused={waits ? whyPaused(list) : null} />
           {waits ? <Fresh list={list} renew={renew} /> : null}
           <Views address={address} />
-          <Copy text={location.href} label="Copy address" />
+          <ShareList address={address} />
         </header>
         <RequestFilters address={address} counts={counts} senders={senders} set={set} />
         {address.result === 'refused' ? <ReasonChips address={address} set={set} /> : null}
@@ -201,6 +203,19 @@ function Older({
       fromMs={fromMs}
     />
   ) : null;
+}
+
+const ShareList = ({ address }: { readonly address: ListAddress }): JSX.Element => (
+  <Share
+    what={wordsOf(address, useSenders().nameOf) || 'All requests'}
+    sql={sqlOf(address)}
+    command={commandOf(address)}
+  />
+);
+
+function commandOf({ schema, table, result }: ListAddress): string {
+  const name = table === '' ? '' : ` ${shellWord(schema === '' ? table : `${schema}.${table}`)}`;
+  return `headgate tail${name}${result === 'refused' ? ' --failed' : ''}`;
 }
 
 const sqlOf = (address: ListAddress): string | null =>

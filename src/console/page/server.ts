@@ -1,6 +1,6 @@
 /** The only file that talks to the server: `/console/api/…`, with the session's token, which lives as long as the tab. */
 import { computed, signal } from '@preact/signals';
-import type { ApiError, Login, LoginRequest, Me, SqlResponse, TailEvent } from '../api.ts';
+import type { ApiError, Login, LoginRequest, Me, SharedLogin, SqlResponse, TailEvent } from '../api.ts';
 import { zoneName } from './time-zone.ts';
 
 const tokenKey = 'headgate-token';
@@ -21,6 +21,9 @@ export const away = computed(() =>
 );
 /** Why the session has ended. */
 export const loggedOut = signal<string | null>(null);
+
+/** A link that would log in: what it gives is told first. */
+export const offered = signal<(SharedLogin & { readonly key: string }) | null>(null);
 
 /** A refusal of the server. */
 export class Failure extends Error {
@@ -98,6 +101,8 @@ export function look(sql: string, options: Omit<CallOptions, 'body'> = {}): Prom
 
 export async function logIn(request: LoginRequest): Promise<void> {
   enter((await call<Login>('login', { body: request })).token);
+  // They may be those of another role.
+  entered.clear();
 }
 
 /** With a token of its own. */
