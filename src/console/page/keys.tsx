@@ -22,6 +22,7 @@ const keys: readonly (readonly [string, string])[] = [
   ['g then o, r, e, s', 'Overview, Requests, Endpoints, SQL'],
   ['Ctrl K', 'jump to an endpoint or a page'],
   ['Ctrl Enter', 'run the SQL'],
+  ['Alt PgUp, PgDn', 'another statement'],
   ['Esc', 'leave a field, close this'],
   ['?', 'show these keys'],
 ];

@@ -18,6 +18,8 @@ import { EditorText } from './sql-text.tsx';
 interface EditorProps {
   readonly area: RefObject<HTMLTextAreaElement | null>;
   readonly draft: Signal<string>;
+  /** What words are completed to. */
+  readonly names: Names;
   readonly write: boolean;
   readonly busy: boolean;
   readonly start: () => void;
@@ -29,9 +31,8 @@ interface EditorProps {
   readonly children: ComponentChildren;
 }
 
-export function Editor({ area, draft, ...run }: EditorProps): JSX.Element {
+export function Editor({ area, draft, names, ...run }: EditorProps): JSX.Element {
   const { write, start } = run;
-  const names = useNames();
   const offered = useSignal<Offered | null>(null);
   const look = (): void => {
     const { value = '', selectionStart = 0 } = area.current ?? {};
@@ -100,7 +101,7 @@ export function Editor({ area, draft, ...run }: EditorProps): JSX.Element {
   );
 }
 
-type ButtonsProps = Omit<EditorProps, 'area' | 'draft'> & { readonly empty: boolean };
+type ButtonsProps = Omit<EditorProps, 'area' | 'draft' | 'names'> & { readonly empty: boolean };
 
 function Buttons({ write, busy, start, cancel, plan, toggle, empty, children }: ButtonsProps) {
   return (
@@ -161,7 +162,7 @@ interface Offered {
   readonly chosen: number;
 }
 
-function useNames(): Names {
+export function useNames(): Names {
   const columns = useRows(listColumns).value ?? [];
   const secrets = useRows(listSecrets).value ?? [];
   const senders =

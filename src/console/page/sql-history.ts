@@ -1,8 +1,8 @@
 /**
  * What the browser remembers for one role and database: saved statements, those that ran, and saved views of the list of requests, in
- * localStorage; the draft of the SQL page, for the tab, in sessionStorage. A text that may contain a secret is not remembered, and no result is.
+ * localStorage. A text that may contain a secret is not remembered, and no result is.
  */
-import { effect, signal } from '@preact/signals';
+import { signal } from '@preact/signals';
 import { mayHoldSecret } from '../statements.ts';
 import { me } from './server.ts';
 
@@ -21,15 +21,7 @@ export const saved = signal<readonly Saved[]>([]);
 export const views = signal<readonly Saved[]>([]);
 const named = { saved, views };
 
-const draftKey = 'headgate-draft';
-export const draft = signal(sessionStorage.getItem(draftKey) ?? '');
-
-const mayRemember = (text: string): boolean => text.length <= charsMax && !mayHoldSecret(text);
-
-effect(() => {
-  if (mayRemember(draft.value)) sessionStorage.setItem(draftKey, draft.value);
-  else sessionStorage.removeItem(draftKey);
-});
+export const mayRemember = (text: string): boolean => text.length <= charsMax && !mayHoldSecret(text);
 
 const keyOf = (what: string): string | null =>
   me.value === null ? null : `headgate-${what} ${JSON.stringify([me.value.role, me.value.database])}`;

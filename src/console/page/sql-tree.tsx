@@ -14,8 +14,8 @@ import { forget, forgetHistory, history, recall, saved } from './sql-history.ts'
 interface Props {
   /** Takes text to insert at the caret. */
   readonly insert: (text: string) => void;
-  /** Takes a statement in place of the draft. */
-  readonly replace: (sql: string) => void;
+  /** Shows a statement in a tab, of this name if it has one. */
+  readonly replace: (sql: string, name?: string) => void;
 }
 
 const tabs = ['Tables', 'Saved', 'History'] as const;
@@ -174,7 +174,7 @@ function SavedOnes({ replace }: Pick<Props, 'replace'>): JSX.Element {
     <ul class="list">
       {saved.value.map(({ name, text }) => (
         <li key={name} class="row-of">
-          <button type="button" class="recall grow" title={text} onClick={() => replace(text)}>
+          <button type="button" class="recall grow" title={text} onClick={() => replace(text, name)}>
             <Text of={name} max={80} />
           </button>
           <button
