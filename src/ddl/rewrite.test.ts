@@ -97,6 +97,7 @@ const refused: [string, string, RegExp][] = [
   ["CREATE SECRET s WITH (backend = ¶'vault') AS 'a'", '22023', /"vault" is not known/],
   ["CREATE SECRET s WITH (backend = 'meta', ¶x = 1) AS 'a'", '22023', /unknown option "x"/],
   ["CREATE SECRET s ¶AS 'a'", '42601', /at or near "AS"/],
+  ["CREATE ¶OR REPLACE SECRET s WITH (backend = 'meta') AS 'a'", '42601', /at or near "OR"/],
   ["CREATE SECRET s ¶'top secret'", '42601', /^syntax error at or near "'\*{8}'"$/],
   [
     "CREATE SECRET s WITH (backend = 'meta') AS ¶'top secret",

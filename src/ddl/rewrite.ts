@@ -18,7 +18,7 @@ import type { Lexical } from './literal.ts';
 import { alterTable, databaseStatement, describe, flush, show } from './other-statements.ts';
 import { assemble } from './plan.ts';
 import type { PlanText, StatementPlan } from './plan.ts';
-import { alterSecret, createSecret, dropSecret } from './secret-statements.ts';
+import { alterSecret, createSecret, dropSecret, replaceSecret } from './secret-statements.ts';
 import { statementsOf } from './scanner.ts';
 import type { StatementText } from './scanner.ts';
 import { createToken, dropToken } from './token-statements.ts';
@@ -162,6 +162,9 @@ function planOf(
   switch (`${cursor.peek()} ${cursor.peek(1)}`) {
     case 'create secret':
       return createSecret(cursor, deps);
+    case 'create or':
+      if (cursor.peek(3) === 'secret') replaceSecret(cursor);
+      break;
     case 'alter secret':
       return alterSecret(cursor, deps);
     case 'drop secret':

@@ -23,6 +23,12 @@ export function createSecret(cursor: Cursor, deps: DdlContext): StatementPlan {
   return askPlan('CREATE SECRET', given, cursor);
 }
 
+/** There is no such statement: PostgreSQL would say so, too, but would write it into its log, with the value. */
+export function replaceSecret(cursor: Cursor): never {
+  cursor.expect('create');
+  cursor.unexpected("ALTER SECRET name AS '...' replaces the value of a secret.");
+}
+
 export function alterSecret(cursor: Cursor, deps: DdlContext): StatementPlan {
   cursor.refuseForeign('ALTER SECRET');
   cursor.expect('alter', 'secret');
