@@ -58,7 +58,7 @@ async function program(
   const url = `http://127.0.0.1:${started.output.trim()}/`;
   return {
     table: into,
-    run: (seconds) => measure(load(url, seconds), started.pid, service.enginePid),
+    run: (seconds) => measure(load(url, seconds), started.pid, service.pid),
     stop: () => started.stop(),
   };
 }

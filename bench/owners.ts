@@ -7,9 +7,8 @@ import type { Client } from 'pg';
 import { runJson, script, treeUsage } from './processes.ts';
 import { inTurns, spread, stamp, table } from './report.ts';
 import type { Bench } from './report.ts';
-import { figure, measure, startService } from './service.ts';
+import { figure, measure, measureSocket, startService } from './service.ts';
 import type { Job, LoadResult, Service } from './service.ts';
-import type { SocketJob, SocketResult } from './socket-load.ts';
 import { median } from './statistics.ts';
 
 const connections = 16;
@@ -26,7 +25,7 @@ const itemOf = (id: number | string) =>
   `{"id":${id},"name":"customer","amount":12.25,"extra":{"action":"opened"}}`;
 /** Each request has an id of its own. */
 const numbered = itemOf('{n}');
-const lines = Array.from({ length: 100 }, (_, i) => itemOf(i)).join('\n');
+const items = Array.from({ length: 10_000 }, (_, i) => itemOf(i));
 
 interface Made {
   readonly perSecond: number;
@@ -42,24 +41,18 @@ interface Case {
   /** Each table belongs to a role of its own. */
   readonly apart?: true;
   readonly trigger?: true;
-  readonly body?: string;
-  readonly by?: 'socket' | 'gateway' | 'spool';
+  readonly by?: 'socket' | 'spool';
 }
 
 const cases: readonly Case[] = [
   { name: 'one plain table', columns: 'data JSONB' },
-  { name: '50 plain tables', columns: 'data JSONB', count: 50 },
   { name: `${thousands} plain tables`, columns: 'data JSONB', count: many },
   { name: `${thousands} owners of a plain table each`, columns: 'data JSONB', count: many, apart: true },
-  { name: 'typed', columns },
   { name: 'keyed, upserted', columns: `${columns}, PRIMARY KEY (id)` },
   { name: '`dedupe`', columns: 'data JSONB', options: `dedupe = '$.id'` },
   { name: 'handed over by the spool', columns: 'data JSONB', options: `spool = 'fallback'`, by: 'spool' },
-  { name: 'batches of 100 lines', columns, options: 'is_batched = true', body: lines },
   { name: 'WebSocket, batches of 100, rows/s', columns, by: 'socket' },
-  { name: '`/v1/events`', columns, by: 'gateway' },
   { name: 'with a trigger', columns, trigger: true },
-  { name: 'with a trigger, `/v1/events`', columns, trigger: true, by: 'gateway' },
 ];
 
 const tableOf = (place: number, i = 0): string => `t${place}_${i}`;
@@ -78,7 +71,6 @@ async function create(client: Client, it: Case, place: number): Promise<void> {
         const trigger = `CREATE TRIGGER named BEFORE INSERT ON ${name} FOR EACH ROW EXECUTE FUNCTION named()`;
         return [
           ...(it.trigger === true ? [trigger] : []),
-          ...(it.by === 'gateway' ? [`GRANT INSERT, SELECT ON ${name} TO headgate_gateway`] : []),
           ...(whose === 'owner' && it.apart === true ? [`CREATE ROLE ${role}`] : []),
           ...(whose === 'owner' ? [`ALTER TABLE ${name} OWNER TO ${role}`] : []),
         ];
@@ -87,20 +79,6 @@ async function create(client: Client, it: Case, place: number): Promise<void> {
     }
   }
 } // prettier-ignore
-
-async function overSocket(service: Service, path: string, seconds: number): Promise<Made> {
-  const job: SocketJob = {
-    url: `ws://127.0.0.1:${service.ports.listen.port}/ingest/dev/${path}`,
-    seconds,
-    items: Array.from({ length: 10_000 }, (_, i) => itemOf(i)),
-    perBatch: 100,
-    underWay: 64,
-  };
-  const before = treeUsage(service.pid).engine.cpuSeconds;
-  const { rows, seconds: took } = await runJson<SocketResult>(script('./socket-load.js'), job);
-  const engine = treeUsage(service.pid).engine.cpuSeconds - before;
-  return { perSecond: rows / took, engineCpuUs: (engine * 1e6) / rows };
-}
 
 /** The table is locked until requests that wait for it go to the disk, and then for so long; what is measured is how they become rows. */
 async function handOver(service: Service, name: string, job: Job): Promise<Made> {
@@ -130,18 +108,14 @@ async function run(service: Service, it: Case, place: number, whose: Whose, seco
   await service.client.query(
     it.count === undefined ? `TRUNCATE ${schema}.${tableOf(place)}; CHECKPOINT` : 'CHECKPOINT',
   );
-  if (it.by === 'socket') return overSocket(service, `${schema}/${tableOf(place)}`, seconds);
-  const listener = `http://127.0.0.1:${service.ports.listen.port}`;
+  if (it.by === 'socket') return measureSocket(service, `${schema}/${tableOf(place)}`, items, seconds);
   const job: Job = {
-    url:
-      it.by === 'gateway'
-        ? `http://127.0.0.1:${service.ports.gateway?.port ?? 0}/v1/events?name=${schema}.${tableOf(place)}`
-        : `${listener}/webhook/dev/${schema}/${tableOf(place)}`,
+    url: `http://127.0.0.1:${service.ports.listen.port}/webhook/dev/${schema}/${tableOf(place)}`,
     connections,
     // Each table is written to several times.
     seconds: it.count === many ? 4 * seconds : seconds,
     headers: { 'content-type': 'application/json' },
-    bodies: [it.body ?? numbered],
+    bodies: [numbered],
     ...(it.count !== undefined && { paths: names.map((name) => `/webhook/dev/${schema}/${name}`) }),
   };
   if (it.by === 'spool') return handOver(service, `${schema}.${tableOf(place)}`, job);
@@ -161,7 +135,6 @@ export const owners: Bench = {
     try {
       const { client } = service;
       await client.query(`CREATE ROLE ${schemas.owner}; CREATE SCHEMA ${schemas.root}; CREATE SCHEMA ${schemas.owner} AUTHORIZATION ${schemas.owner};
-        GRANT USAGE ON SCHEMA ${schemas.owner} TO headgate_gateway;
         CREATE FUNCTION named() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.name := upper(NEW.name); RETURN NEW; END $$`);
       const rows: string[][] = [];
       for (const [place, it] of cases.entries()) {

@@ -35,12 +35,9 @@ await Promise.all(Array.from({ length: job.connections }, run));
 const { user, system } = process.cpuUsage(before);
 process.stdout.write(
   `${JSON.stringify({
-    requests: latencies.count,
+    ...latencies.figures(),
     other: 0,
     seconds: job.seconds,
-    p50: latencies.at(0.5),
-    p99: latencies.at(0.99),
-    max: latencies.maxMs,
     loadCpuSeconds: (user + system) / 1e6,
   })}\n`,
 );

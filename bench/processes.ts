@@ -105,12 +105,11 @@ export interface Usage {
   readonly cpuSeconds: number;
   /** Sum over all of them; pages they share count once for each. */
   readonly rssBytes: number;
-  readonly processes: number;
 }
 
 export interface TreeUsage {
   /** The processes and their descendants that are not PostgreSQL's. */
-  readonly program: Usage & { readonly largestRssBytes: number };
+  readonly program: Usage;
   /** PostgreSQL's processes among their descendants; `pssBytes` counts shared pages proportionally. */
   readonly engine: Usage & { readonly pssBytes: number };
 }
@@ -176,11 +175,10 @@ export function treeUsage(pid: number): TreeUsage {
   const usage = (list: readonly Stat[]): Usage => ({
     cpuSeconds: sum(list.map((stat) => stat.cpuSeconds)),
     rssBytes: sum(list.map((stat) => stat.rssBytes)),
-    processes: list.length,
   });
   const [program, engine] = [tree.filter((stat) => !stat.engine), tree.filter((stat) => stat.engine)];
   return {
-    program: { ...usage(program), largestRssBytes: Math.max(0, ...program.map((stat) => stat.rssBytes)) },
+    program: usage(program),
     engine: { ...usage(engine), pssBytes: sum(engine.map((stat) => pssBytes(stat.pid))) },
   };
 }

@@ -5,11 +5,10 @@ import { join } from 'node:path';
 import { Client } from 'pg';
 import type { ClientConfig } from 'pg';
 import { runJson, script, start, treeUsage } from './processes.ts';
+import type { SocketJob, SocketResult } from './socket-load.ts';
 
 export interface Service {
   readonly pid: number;
-  /** The process whose descendant the engine is. */
-  readonly enginePid: number;
   readonly ports: {
     readonly listen: { port: number };
     readonly sql: { port: number };
@@ -31,8 +30,6 @@ export interface ServiceOptions {
   readonly flags?: readonly string[];
   /** `dev` by default. */
   readonly database?: string;
-  /** One by default, on a machine of any size. */
-  readonly listeners?: number;
   /** Besides those of the bench itself. */
   readonly env?: Readonly<Record<string, string>>;
 }
@@ -43,6 +40,7 @@ const flags = [
   '--sql-port=0',
   '--gateway-port=0',
   '--admin-port=0',
+  '--listeners=1',
 ];
 
 export async function startService(options: ServiceOptions = {}): Promise<Service> {
@@ -71,9 +69,8 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
 
 /** In a folder that the caller must remove. */
 export async function startIn(dataDir: string, options: ServiceOptions = {}): Promise<Service> {
-  const { database = 'dev', listeners = 1 } = options;
-  const place = [`--data-dir=${dataDir}`, `--listeners=${listeners}`];
-  const args = ['start', ...place, ...flags, ...(options.flags ?? [])];
+  const { database = 'dev' } = options;
+  const args = ['start', `--data-dir=${dataDir}`, ...flags, ...(options.flags ?? [])];
   const child = await start(
     [script('../src/app/cli.js'), ...args],
     (text) => text.includes('Headgate is ready'),
@@ -86,7 +83,6 @@ export async function startIn(dataDir: string, options: ServiceOptions = {}): Pr
     await client.connect();
     return {
       pid: child.pid,
-      enginePid: child.pid,
       ports,
       client,
       engine: { host: join(dataDir, 'pg/run'), port: 5_432, user: 'root', database },
@@ -133,31 +129,64 @@ export interface Measured extends LoadResult {
   readonly loadCpuUs: number;
   /** Of all processes of the program. */
   readonly rssMiB: number;
-  readonly largestRssMiB: number;
-  readonly processes: number;
   /** Of all its processes together: a shared page counts once. */
   readonly engineMiB: number;
 }
 
 /** One run of the load generator; every answer must be 2xx. `enginePid`: the parent process of the engine. */
 export async function measure(job: Job, pid: number, enginePid = pid): Promise<Measured> {
-  const before = treeUsage(pid);
-  const engineBefore = treeUsage(enginePid).engine;
-  const load = await runJson<LoadResult>(script('./load.js'), job);
-  const after = treeUsage(pid);
-  const engineAfter = treeUsage(enginePid).engine;
+  const { done: load, ...used } = await counting(pid, enginePid, () =>
+    runJson<LoadResult>(script('./load.js'), job),
+  );
   if (load.other > 0) throw new Error(`${load.other} requests to ${job.url} were not answered 2xx`);
   const each = (seconds: number) => (seconds * 1e6) / load.requests;
   return {
     ...load,
     perSecond: load.requests / load.seconds,
-    nodeCpuUs: each(after.program.cpuSeconds - before.program.cpuSeconds),
-    engineCpuUs: each(engineAfter.cpuSeconds - engineBefore.cpuSeconds),
+    nodeCpuUs: each(used.nodeSeconds),
+    engineCpuUs: each(used.engineSeconds),
     loadCpuUs: each(load.loadCpuSeconds),
-    rssMiB: after.program.rssBytes / 2 ** 20,
-    largestRssMiB: after.program.largestRssBytes / 2 ** 20,
-    processes: after.program.processes,
-    engineMiB: engineAfter.pssBytes / 2 ** 20,
+    rssMiB: used.program.rssBytes / 2 ** 20,
+    engineMiB: used.engine.pssBytes / 2 ** 20,
+  };
+}
+
+/** What `load` took of the processor, and the state of the processes after it. */
+async function counting<T>(pid: number, enginePid: number, load: () => Promise<T>) {
+  const look = () => ({ program: treeUsage(pid).program, engine: treeUsage(enginePid).engine });
+  const before = look();
+  const done = await load();
+  const after = look();
+  const nodeSeconds = after.program.cpuSeconds - before.program.cpuSeconds;
+  return { done, ...after, nodeSeconds, engineSeconds: after.engine.cpuSeconds - before.engine.cpuSeconds };
+}
+
+export interface SocketMeasured extends SocketResult {
+  /** Rows. */
+  readonly perSecond: number;
+  /** CPU time per row. */
+  readonly nodeCpuUs: number;
+  readonly engineCpuUs: number;
+}
+
+/** One WebSocket with batches of 100 items, 64 under way; `table` as in the path, with its schema. */
+export async function measureSocket(
+  { pid, ports }: Service,
+  table: string,
+  items: readonly string[],
+  seconds: number,
+): Promise<SocketMeasured> {
+  const url = `ws://127.0.0.1:${ports.listen.port}/ingest/dev/${table}`;
+  const job: SocketJob = { url, seconds, items, perBatch: 100, underWay: 64 };
+  const { done, nodeSeconds, engineSeconds } = await counting(pid, pid, () =>
+    runJson<SocketResult>(script('./socket-load.js'), job),
+  );
+  const each = (spent: number) => (spent * 1e6) / done.rows;
+  return {
+    ...done,
+    perSecond: done.rows / done.seconds,
+    nodeCpuUs: each(nodeSeconds),
+    engineCpuUs: each(engineSeconds),
   };
 }
 

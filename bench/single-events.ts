@@ -2,8 +2,8 @@
  * Signed, durable single events into a webhook table, compared with the same requests to a bare node:http server that
  * checks the same signature and stores nothing; then half of the table's rate at 256 connections, as an open loop.
  */
-import { openLoop } from './open-loop.ts';
-import { script, start } from './processes.ts';
+import { runJson, script, start } from './processes.ts';
+import type { RawJob } from './raw-load.ts';
 import { inTurns, spread, stamp, table } from './report.ts';
 import type { Bench, Effort } from './report.ts';
 import { measure, startService } from './service.ts';
@@ -22,45 +22,31 @@ const of = (turns: readonly Turn[], pick: (turn: Turn) => number) => median(turn
 
 const beside = ({ ours, bare }: Turn) => ours.perSecond / bare.perSecond;
 
-/** With or without an uncounted second of the same load before. */
-const warmUps = { warm: 1, cold: 0 } as const;
-
-async function halfLoad(
-  url: string,
-  perSecond: number,
-  seconds: number,
-  warmUpSeconds: number,
-): Promise<LoadResult> {
-  const result = await openLoop({ url, connections: counted, seconds, warmUpSeconds, perSecond });
+async function halfLoad(url: string, perSecond: number, seconds: number): Promise<LoadResult> {
+  const job: RawJob = { url, connections: counted, seconds, perSecond, headers, body };
+  const result = await runJson<LoadResult>(script('./raw-load.js'), job);
   if (result.other > 0) throw new Error(`${result.other} requests at half load were not answered 200`);
   console.error(`half load, ${perSecond.toFixed(0)}/s: p50 ${result.p50} ms, p99 ${result.p99} ms`);
   return result;
 }
 
-/**
- * Alternates Headgate and the server that stores nothing, from the first request on and after a second of warming up.
- */
+/** Headgate and the server that stores nothing, in turns. */
 async function halfLoads(ours: string, bare: string, perSecond: number, { rounds, seconds }: Effort) {
-  const halves: Readonly<Record<'ours' | 'bare' | 'cold' | 'bareCold', LoadResult>>[] = [];
-  for (let round = 0; round < rounds; round++) {
-    const run = (url: string, name: keyof typeof warmUps) => halfLoad(url, perSecond, seconds, warmUps[name]);
+  const halves: Readonly<Record<'ours' | 'bare', LoadResult>>[] = [];
+  for (let round = 0; round < rounds; round++)
     halves.push({
-      ours: await run(ours, 'warm'),
-      bare: await run(bare, 'warm'),
-      cold: await run(ours, 'cold'),
-      bareCold: await run(bare, 'cold'),
+      ours: await halfLoad(ours, perSecond, seconds),
+      bare: await halfLoad(bare, perSecond, seconds),
     });
-  }
-  const p99 = (name: keyof (typeof halves)[number]) => halves.map((half) => half[name].p99);
+  const p99 = (name: 'ours' | 'bare') => halves.map((half) => half[name].p99);
   const p50 = median(halves.map(({ ours: { p50 } }) => p50));
   const most = Math.max(...halves.map(({ ours: { max } }) => max));
   return {
     text: [
       `Half load: ${perSecond.toFixed(0)} requests a second over ${counted} connections, due at even distances whether or not earlier ones were answered, each latency from when its request was due (an open loop), after a second of the same:`,
       `p50 **${p50.toFixed(1)}** ms, p99 ${spread(p99('ours'), 1)} ms, most ${most.toFixed(0)} ms; the bare server: p99 ${spread(p99('bare'), 1)} ms.`,
-      `Without that second, that is with the moment in which all connections open and the generator is cold: p99 ${spread(p99('cold'), 1)} ms, the bare server ${spread(p99('bareCold'), 1)} ms.`,
     ].join(' '),
-    requests: halves.reduce((sum, { ours: one, cold }) => sum + one.requests + cold.requests, 0),
+    requests: halves.reduce((sum, { ours: { requests } }) => sum + requests, 0),
     p99: median(p99('ours')),
     times: median(halves.map(({ ours: one, bare: other }) => one.p99 / other.p99)),
   };
@@ -87,7 +73,7 @@ function costs(measured: ReadonlyMap<number, readonly Turn[]>): string {
       `${rounded((r) => r.ours.nodeCpuUs)} / ${rounded((r) => r.ours.engineCpuUs)}`,
       rounded((r) => r.bare.nodeCpuUs),
       rounded((r) => r.ours.loadCpuUs),
-      `${rounded((r) => r.ours.rssMiB)} (${rounded((r) => r.ours.processes)})`,
+      rounded((r) => r.ours.rssMiB),
       rounded((r) => r.ours.engineMiB),
       rounded((r) => r.bare.rssMiB),
     ];
@@ -97,7 +83,7 @@ function costs(measured: ReadonlyMap<number, readonly Turn[]>): string {
     'CPU a request, µs: node / engine',
     'bare',
     'load generator',
-    'memory, MiB: node (processes)',
+    'memory, MiB: node',
     'engine',
     'bare',
   ];
@@ -150,7 +136,7 @@ export const singleEvents: Bench = {
           bare16: of(measured.get(16) ?? [], beside),
           halfLoad: halves.p99,
           halfLoadTimes: halves.times,
-          memory: of(turns, (r) => r.ours.largestRssMiB),
+          memory: of(turns, (r) => r.ours.rssMiB),
         },
       };
     } finally {

@@ -4,6 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { WebSocket } from 'ws';
+import { Latencies } from './statistics.ts';
 
 export interface SocketJob {
   readonly url: string;
@@ -32,10 +33,9 @@ const bodies = Array.from({ length: Math.ceil(items.length / perBatch) }, (_, i)
 );
 const ws = new WebSocket(job.url, { perMessageDeflate: false });
 const sentAt = new Map<number, number>();
-const latencies: number[] = [];
+const latencies = new Latencies();
 let started = 0;
 let next = 1;
-let acked = 0;
 const send = () => {
   if (performance.now() - started > job.seconds * 1_000) return;
   sentAt.set(next, performance.now());
@@ -51,17 +51,13 @@ ws.on('message', (data: Buffer) => {
   const text = data.toString();
   const id = Number(/^\{"ack":(\d+)\}$/.exec(text)?.[1]);
   if (Number.isNaN(id)) throw new Error(text);
-  latencies.push(performance.now() - (sentAt.get(id) ?? Number.NaN));
+  latencies.add(performance.now() - (sentAt.get(id) ?? Number.NaN));
   sentAt.delete(id);
-  acked += 1;
   send();
   if (sentAt.size === 0) ws.close();
 });
 ws.on('close', () => {
   const seconds = (performance.now() - started) / 1_000;
-  const sorted = latencies.toSorted((a, b) => a - b);
-  const at = (share: number) => sorted[Math.floor(sorted.length * share)] ?? Number.NaN;
-  process.stdout.write(
-    `${JSON.stringify({ rows: acked * perBatch, seconds, p50: at(0.5), p99: at(0.99) })}\n`,
-  );
+  const { requests, p50, p99 } = latencies.figures();
+  process.stdout.write(`${JSON.stringify({ rows: requests * perBatch, seconds, p50, p99 })}\n`);
 });

@@ -1,16 +1,10 @@
-/** Medians, quantiles, and a histogram that holds millions of latencies in a few kilobytes. Pure. */
+/** Medians, and a histogram that holds millions of latencies in a few kilobytes. Pure. */
 
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length >> 1;
   const upper = sorted[middle] ?? Number.NaN;
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
-}
-
-/** The value at the share `q` (0 to 1) of `values`, by nearest rank; NaN if empty. */
-export function quantile(values: readonly number[], q: number): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(q * sorted.length) - 1))] ?? Number.NaN;
 }
 
 /** Buckets per power of two: a quantile's error is at most half a 128th. */
@@ -53,10 +47,9 @@ export class Latencies {
     return this.#maxMs;
   }
 
-  clear(): void {
-    this.#buckets.fill(0);
-    this.#count = 0;
-    this.#maxMs = 0;
+  /** What a load generator reports of its requests; times in ms. */
+  figures(): { readonly requests: number; readonly p50: number; readonly p99: number; readonly max: number } {
+    return { requests: this.#count, p50: this.at(0.5), p99: this.at(0.99), max: this.#maxMs };
   }
 }
 
