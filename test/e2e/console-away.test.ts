@@ -56,6 +56,11 @@ suite('the console while something is away', () => {
       // What a card lacks meanwhile is no mistake of anybody's: amber, without a code.
       await page.getByText('Not available now: this needs the database.').first().waitFor();
       assert.equal(await page.locator('main .wrong').count(), 0);
+      // What needs the database says so.
+      const create = page.getByRole('button', { name: 'New endpoint' });
+      assert.equal(await create.isDisabled(), true);
+      assert.equal(await create.getAttribute('title'), 'Not available now. The database does not answer.');
+      await page.getByText('What creates or changes something needs the database.').waitFor();
       refused += 3;
       // What senders get meanwhile is seen meanwhile.
       await within(15_000, async () => assert((await lines(503).count()) >= refused));
@@ -65,6 +70,8 @@ suite('the console while something is away', () => {
       );
       await says(page, /^live/);
       await page.getByText('you see the last known state').waitFor({ state: 'detached' });
+      await page.getByRole('link', { name: 'New endpoint' }).waitFor();
+      assert.equal(await create.count(), 0);
       // A page that is opened later shows it, too.
       await page.reload();
       await within(15_000, async () => assert((await lines(503).count()) >= refused));

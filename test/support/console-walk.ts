@@ -33,7 +33,7 @@ export async function serious(page: Page, rules: readonly string[] | null = null
     `axe.run(${options}).then(({ violations }) => violations)`,
   );
   return found
-    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .filter(({ id, impact }) => impact === 'serious' || impact === 'critical' || id === 'empty-table-header')
     .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 160)).join(' | ')}`);
 }
 

@@ -11,7 +11,7 @@ import { forgetFiltered, retryFiltered } from '../request-statements.ts';
 import type { KeptFilter } from '../request-statements.ts';
 import { forgetSome, retrySome } from '../statements.ts';
 import type { RequestList } from './list-state.ts';
-import { Copy, Sql, Wrong } from './components.tsx';
+import { Copy, Sql, unlessAway, Wrong } from './components.tsx';
 import { Text } from './text.tsx';
 import { call, run } from './server.ts';
 import type { Failure } from './server.ts';
@@ -171,16 +171,17 @@ function Buttons({ chosen, all, setAll, isBusy, retry, ask, clear }: ButtonsProp
       <button
         type="button"
         data-key="r"
-        disabled={isBusy || (!all && checked.length === 0)}
-        title={lacking}
+        {...unlessAway(isBusy || (!all && checked.length === 0), lacking)}
         onClick={retry}
       >
         {label('Retry', checked.length)}
       </button>
       <button
         type="button"
-        disabled={isBusy || all || held.length === 0}
-        title={held.length === 0 ? 'Only accepted requests whose bodies are kept can be sent again.' : ''}
+        {...unlessAway(
+          isBusy || all || held.length === 0,
+          held.length === 0 ? 'Only accepted requests whose bodies are kept can be sent again.' : '',
+        )}
         onClick={() => ask('replay')}
       >
         {label('Replay', held.length)}…
@@ -190,7 +191,7 @@ function Buttons({ chosen, all, setAll, isBusy, retry, ask, clear }: ButtonsProp
       <button
         type="button"
         class="danger"
-        disabled={isBusy || (!all && forged.length === 0)}
+        {...unlessAway(isBusy || (!all && forged.length === 0))}
         onClick={() => ask('force')}
       >
         {label('Store unchecked', forged.length)}…
@@ -198,7 +199,7 @@ function Buttons({ chosen, all, setAll, isBusy, retry, ask, clear }: ButtonsProp
       <button
         type="button"
         class="danger"
-        disabled={isBusy || (!all && kept.length === 0)}
+        {...unlessAway(isBusy || (!all && kept.length === 0))}
         onClick={() => ask('delete')}
       >
         {label('Delete', kept.length)}…

@@ -132,6 +132,27 @@ export function Area({
   );
 }
 
+/** For a button that needs the database: it is disabled while that, or Headgate, does not answer. */
+export const unlessAway = (disabled = false, title?: string) =>
+  away.value === null ? { disabled, title } : { disabled: true, title: `Not available now. ${away.value}.` };
+
+export function NewEndpoint(): JSX.Element {
+  const words = (
+    <>
+      + <span class="wide-words">New endpoint</span>
+    </>
+  );
+  return away.value === null ? (
+    <a class="button primary" href={to(['new'])} aria-label="New endpoint">
+      {words}
+    </a>
+  ) : (
+    <button type="button" class="primary" aria-label="New endpoint" {...unlessAway()}>
+      {words}
+    </button>
+  );
+}
+
 export interface ActionProps {
   readonly label: string;
   readonly sql: string;
@@ -181,7 +202,7 @@ export function Action({
         type="button"
         class={asking ? 'danger' : kind}
         data-key={hotkey}
-        disabled={disabled || state === 'running'}
+        {...unlessAway(disabled || state === 'running')}
         onClick={() => (confirm !== null && state !== 'asking' ? setState('asking') : start())}
       >
         {state === 'running' ? 'Running …' : asking ? confirm : label}

@@ -7,7 +7,7 @@ import type { TableRef } from '../statements.ts';
 import { readFacts } from '../endpoint-list.ts';
 import { useAsked, useLoaded, useRows } from './load.ts';
 import type { ResultRow } from './load.ts';
-import { Wrong } from './components.tsx';
+import { unlessAway, Wrong } from './components.tsx';
 import { Text } from './text.tsx';
 import { to } from './route.ts';
 import { call } from './server.ts';
@@ -137,7 +137,11 @@ export function SendTest({
   const body = { sender: sender?.id ?? '', secret: '', ...of };
   return (
     <div class="row-of">
-      <button type="button" title="Stores a row" onClick={() => ask(call<TestAnswer>('send', { body }))}>
+      <button
+        type="button"
+        {...unlessAway(false, 'Stores a row')}
+        onClick={() => ask(call<TestAnswer>('send', { body }))}
+      >
         Send a test
       </button>
       {answer === null ? null : (

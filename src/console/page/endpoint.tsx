@@ -150,7 +150,9 @@ function Reasons({ of }: { readonly of: TableRef }): JSX.Element {
                   <th>code</th>
                   <th>reason</th>
                   <th>last</th>
-                  <th />
+                  <th>
+                    <span class="unseen">their requests</span>
+                  </th>
                 </tr>
               </thead>
               <tbody>

@@ -19,7 +19,7 @@ import { sumsOf } from './time-range.tsx';
 import { keyOf, lastSeen } from './live.ts';
 import { rowsOf, useLoaded, useRows, useSettled } from './load.ts';
 import type { ResultRow } from './load.ts';
-import { Ago, Badge, Copy, Listing, Sql } from './components.tsx';
+import { Ago, Badge, Copy, Listing, NewEndpoint, Sql } from './components.tsx';
 import { timeOf } from '../request-rows.ts';
 import { go, route, to } from './route.ts';
 import { call, look } from './server.ts';
@@ -65,9 +65,7 @@ export function Endpoints(): JSX.Element {
           Endpoints <span class="faint">{counts === null ? '' : digitsText(counts['all'] ?? '')}</span>
         </h1>
         <SearchField label="Search endpoints" placeholder="Name or secret" value={text} set={setText} />
-        <a class="button primary" href={to(['new'])} aria-label="New endpoint">
-          + <span class="wide-words">New endpoint</span>
-        </a>
+        <NewEndpoint />
       </header>
       <Filters filter={filter} counts={counts} change={change} />
       <Listing

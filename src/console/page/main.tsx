@@ -195,7 +195,7 @@ function Away({ what }: { readonly what: string }): JSX.Element {
         <span class="says">
           {reason === null
             ? ''
-            : 'Requests are kept on disk where an endpoint allows it (202); other senders are told to come again (503). What was accepted is safe. '}
+            : 'Requests are kept on disk where an endpoint allows it (202); other senders are told to come again (503). What was accepted is safe. What creates or changes something needs the database. '}
           You see the last known state; this page comes back by itself.
         </span>
         {reason === null ? null : (

@@ -15,7 +15,7 @@ import { FirstSteps } from './first-steps.tsx';
 import { useRows } from './load.ts';
 import { needing, needs } from './endpoint-problems.ts';
 import type { ResultRow } from './load.ts';
-import { Ago, Badge, isUnused, Listing } from './components.tsx';
+import { Ago, Badge, isUnused, Listing, NewEndpoint } from './components.tsx';
 import { Text } from './text.tsx';
 import { timeOf } from '../request-rows.ts';
 import { RangeMenu, rangeOf, sumsOf, Traffic, useTraffic } from './time-range.tsx';
@@ -34,9 +34,7 @@ export function Overview(): JSX.Element {
       <header class="head">
         <h1>Overview</h1>
         {tables === '0' ? null : <RangeMenu range={range} />}
-        <a class="button primary" href={to(['new'])} aria-label="New endpoint">
-          + <span class="wide-words">New endpoint</span>
-        </a>
+        <NewEndpoint />
       </header>
       {tables === '0' ? (
         <FirstSteps />

@@ -9,7 +9,7 @@ import { curlOf } from '../curl.ts';
 import type { TableRef } from '../statements.ts';
 import { urlOf } from './endpoints.tsx';
 import { useAsked } from './load.ts';
-import { Area, Badge, Code, Wrong } from './components.tsx';
+import { Area, Badge, Code, unlessAway, Wrong } from './components.tsx';
 import { Text } from './text.tsx';
 import { to } from './route.ts';
 import { call } from './server.ts';
@@ -76,7 +76,7 @@ export function Resend({ table, method, query, headers, body, checked, isOpen }:
           <button
             type="button"
             class={forges ? 'danger' : 'primary'}
-            disabled={forges && vouched !== table.table}
+            {...unlessAway(forges && vouched !== table.table)}
             onClick={() => ask(call<TestAnswer>('replay', { body: request }))}
           >
             Send it

@@ -72,7 +72,9 @@ function Table({ rows, toggle }: TableProps): JSX.Element {
             <th>used by</th>
             <th>created</th>
             <th>changed</th>
-            <th />
+            <th>
+              <span class="unseen">change</span>
+            </th>
           </tr>
         </thead>
         <tbody>

@@ -10,6 +10,7 @@ import { completionOf } from '../completion.ts';
 import type { Names } from '../completion.ts';
 import { useEffect } from 'preact/hooks';
 import { listColumns, listSecrets } from '../statements.ts';
+import { unlessAway } from './components.tsx';
 import { useLoaded, useRows } from './load.ts';
 import { Text } from './text.tsx';
 import { call } from './server.ts';
@@ -106,10 +107,10 @@ type ButtonsProps = Omit<EditorProps, 'area' | 'draft' | 'names'> & { readonly e
 function Buttons({ write, busy, start, cancel, plan, toggle, empty, children }: ButtonsProps) {
   return (
     <div class="row-of wrap">
-      <button type="button" class={write ? 'danger' : 'primary'} disabled={busy} onClick={start}>
+      <button type="button" class={write ? 'danger' : 'primary'} {...unlessAway(busy)} onClick={start}>
         {write ? 'Run and write' : 'Run'} <kbd aria-hidden="true">Ctrl ↵</kbd>
       </button>
-      <button type="button" disabled={busy || empty} title="Its plan; nothing runs" onClick={plan}>
+      <button type="button" {...unlessAway(busy || empty, 'Its plan; nothing runs')} onClick={plan}>
         Explain
       </button>
       {busy ? (

@@ -20,7 +20,7 @@ import { listSecrets, withoutSecrets } from '../statements.ts';
 import { CopyField, urlOf } from './address.tsx';
 import { useLoaded, useRows, useRowsIf } from './load.ts';
 import type { Loaded, ResultRow } from './load.ts';
-import { Code, focused, Wrong } from './components.tsx';
+import { Code, focused, unlessAway, Wrong } from './components.tsx';
 import { Text } from './text.tsx';
 import { go, route } from './route.ts';
 import { call, me, run } from './server.ts';
@@ -111,7 +111,7 @@ export function Create({ chosen }: { readonly chosen: ChosenSender }): JSX.Eleme
         <WhichSecret table={table} secrets={secrets} existing={existing} choose={setExisting} />
       )}
       <div class="row-of wrap">
-        <button type="submit" class="primary" disabled={busy || !isReady}>
+        <button type="submit" class="primary" {...unlessAway(busy || !isReady)}>
           {busy ? 'Creating …' : 'Create the endpoint'}
         </button>
         <span class="faint">{thenText(chosen, known !== undefined)}</span>

@@ -11,7 +11,7 @@ import { Name, urlOf } from './address.tsx';
 import { lines } from './live.ts';
 import { useRows, useRowsIf } from './load.ts';
 import type { ResultRow } from './load.ts';
-import { Ago, Badge, Code, Wrong } from './components.tsx';
+import { Ago, Badge, Code, unlessAway, Wrong } from './components.tsx';
 import { Text } from './text.tsx';
 import { timeOf } from '../request-rows.ts';
 import { to } from './route.ts';
@@ -141,7 +141,7 @@ function Try({ chosen, made, testing }: Props & { readonly testing: (on: boolean
         <p class="faint">{chosen.sender.name} signs with a private key, so only it can send a test.</p>
       ) : (
         <div class="row-of wrap">
-          <button type="button" disabled={tried.kind === 'running'} onClick={() => void test()}>
+          <button type="button" {...unlessAway(tried.kind === 'running')} onClick={() => void test()}>
             {chosen.kind === 'sender' ? `Send a test as ${chosen.sender.name} would` : 'Send a test request'}
           </button>
           <span class="faint">

@@ -12,7 +12,7 @@ import { alterSecret } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
 import { CopyField, Reachable, urlOf } from './address.tsx';
 import { useSettled } from './load.ts';
-import { focused, Sql, Wrong } from './components.tsx';
+import { focused, Sql, unlessAway, Wrong } from './components.tsx';
 import { Text } from './text.tsx';
 import { call, me, run, token } from './server.ts';
 import type { Failure } from './server.ts';
@@ -237,7 +237,7 @@ function Pasted({ chosen, secret, changed }: SecretProps & { readonly chosen: Ch
         <code>{secret.name}</code>; it is not shown again.
       </p>
       <div class="row-of">
-        <button type="submit" class="primary" disabled={value === '' || busy}>
+        <button type="submit" class="primary" {...unlessAway(value === '' || busy)}>
           {secret.fresh ? 'Save the secret' : 'Set another one'}
         </button>
         {secret.fresh ? (
@@ -322,7 +322,7 @@ function Offered({ what, secret, memory, make, changed }: OfferedProps): JSX.Ele
       {value === undefined ? (
         <p class="faint">
           It was shown once, when it was made.{' '}
-          <button type="button" class="small" disabled={busy} onClick={() => void another()}>
+          <button type="button" class="small" {...unlessAway(busy)} onClick={() => void another()}>
             Make another one
           </button>
         </p>
