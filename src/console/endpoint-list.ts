@@ -170,6 +170,30 @@ GROUP BY 1
 ORDER BY 1`;
 }
 
+/** Days whose requests are compared with as many days before: hours are known for 30. */
+export const comparedDays = [1, 7] as const;
+
+/**
+ * The requests of the last days, and of as many before, by whole hours until the last full one. `known`: requests are known from before all of
+ * them, so that none is missing of the days before.
+ */
+export function compareTraffic(of: TableRef | null, days: (typeof comparedDays)[number]): string {
+  const [view, time] = of === null ? ['traffic_totals', 'at'] : ['traffic_hours', 'hour'];
+  const condition =
+    of === null
+      ? `per = 'hour'::text`
+      : `schema_name = ${literal(of.schema)} AND table_name = ${literal(of.table)}`;
+  const hours = days * 24;
+  return `SELECT coalesce(sum(n) FILTER (WHERE ago BETWEEN 1 AND ${hours}), 0) AS requests,
+  coalesce(sum(n) FILTER (WHERE ago BETWEEN ${hours + 1} AND ${2 * hours}), 0) AS before, count(*) FILTER (WHERE ago > ${2 * hours}) > 0 AS known
+FROM (
+  SELECT floor(extract(epoch FROM now()) / 3600.0)::int - floor(extract(epoch FROM ${time}) / 3600.0)::int AS ago,
+    stored + unauthorized + refused + unavailable AS n
+  FROM headgate.${view}
+  WHERE ${condition} AND ${time} > now() - interval '${3 * days} days'
+) AS counted`;
+}
+
 /** Tables that need somebody: those of ranks 0 and 1, the worst first; `needing`: how many they are. */
 export const listNeeds = `WITH ${ranked('')}
 SELECT count(*) OVER () AS needing, l.nspname, l.relname, l.rank, ${stateOf('l')},

@@ -84,6 +84,41 @@ suite('the pages of the console', () => {
       }
     });
 
+    await t.test('a day beside the day before, if that is known whole', async () => {
+      await page.goto(`${base}#/dev/endpoint/public/charted`);
+      const chart = page.getByRole('img', { name: /Requests, last 24 hours: 3 stored/ });
+      await chart.waitFor();
+      const note = page.getByText(/on the day before/);
+      assert.equal(await note.count(), 0);
+      const add = (hours: string) =>
+        client.query(`WITH known AS (
+            SELECT h, CASE WHEN n < 24 THEN 1200 ELSE 1000 END AS n FROM unnest('{${hours}}'::int[]) n,
+              LATERAL (SELECT to_timestamp(floor(extract(epoch FROM now()) / 3600) * 3600) - n * interval '1 hour' AS h) AS at),
+          of_table AS (INSERT INTO headgate.traffic_hour (relation, slot, hour, stored, spooled, unauthorized, refused, unavailable, took)
+            SELECT 'charted'::regclass, (extract(epoch FROM h)::bigint / 3600) % 744, h, n, 0, 0, 0, 0, array_fill(0, '{14}') FROM known)
+          INSERT INTO headgate.traffic_total (owner, per, slot, at, stored, spooled, unauthorized, refused, unavailable, took)
+          SELECT '', 'hour', (extract(epoch FROM h)::bigint / 3600) % 744, h, 2 * n, 0, 0, 0, 0, array_fill(0, '{14}') FROM known`);
+      // Of the day before less than all may be known.
+      await add('5,30');
+      await page.reload();
+      await chart.waitFor();
+      assert.equal(await note.count(), 0);
+      await add('60');
+      await page.reload();
+      await page.getByText('up 20 % on the day before').waitFor();
+      assert.match((await note.getAttribute('title')) ?? '', /^By whole hours: 1.?200\b.*, after 1.?000$/);
+      await client.query(
+        `UPDATE headgate.traffic_total SET stored = 1800 WHERE per = 'hour' AND stored = 2400`,
+      );
+      await page.goto(`${base}#/dev`);
+      await page.reload();
+      await page.locator('.figures').getByText('down 10 % on the day before').waitFor();
+      // Of other ranges nothing is said.
+      await page.getByLabel('Time range').selectOption('6h');
+      await page.getByRole('img', { name: /last 6 hours/ }).waitFor();
+      assert.equal(await note.count(), 0);
+    });
+
     await t.test('a drag above the list of requests chooses their time, and a view is saved', async () => {
       await page.goto(`${base}#/dev/requests?table=charted&schema=public`);
       const plot = page.locator('.list-chart .plot');

@@ -24,6 +24,7 @@ import {
 } from '../../src/console/request-statements.ts';
 import { readOrders, rowPage, startsOf } from '../../src/console/row-pages.ts';
 import {
+  compareTraffic,
   countEndpoints,
   findEndpoints,
   listEndpoints,
@@ -172,6 +173,8 @@ const shown = {
   countEndpoints: countEndpoints('hook'),
   listEndpoints: listEndpoints({ text: 'HOOK', show: 'all', sort: 'state', page: 0 }),
   listEndpointsThatNeed: listEndpoints({ text: '', show: 'need', sort: 'refused', page: 0 }),
+  compareTraffic: compareTraffic(null, 1),
+  compareTrafficOf: compareTraffic(hooks, 7),
   findEndpoints: findEndpoints('HOOK', 5),
   listNeeds,
   takenNames: takenNames('public', 'hook'),

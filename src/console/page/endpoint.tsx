@@ -14,7 +14,7 @@ import { Action, Ago, Badge, Code, Copy, Listing, Shown, Sql } from './component
 import { Text } from './text.tsx';
 import { timeOf } from '../request-rows.ts';
 import { briefReason, causeOf } from './overview.tsx';
-import { RangeMenu, rangeOf, sumsOf, Traffic, useTraffic } from './time-range.tsx';
+import { RangeMenu, rangeOf, sumsOf, Traffic, useCompared, useTraffic } from './time-range.tsx';
 import { LatestRequests } from './request-live.tsx';
 import { go, route, to } from './route.ts';
 import { look } from './server.ts';
@@ -43,6 +43,7 @@ export function Endpoint({ schema, table, tab }: Props): JSX.Element {
   const curl = `curl -H 'Content-Type: application/json' -d '{"hello":"world"}' ${shellWord(url)}`;
   const range = rangeOf(route.value.query, '24h');
   const traffic = useTraffic(ref, range);
+  const compared = useCompared(ref, range);
   const found = useFacts(ref);
   if (found === 'none') return <None of={ref} />;
   const facts = found;
@@ -66,7 +67,7 @@ export function Endpoint({ schema, table, tab }: Props): JSX.Element {
         <Trouble of={ref} oid={facts.row['oid'] ?? ''} secrets={facts.owned ? facts.secrets : []} />
       )}
       <div class="two chart-and-facts">
-        <Traffic of={ref} range={range} loaded={traffic} />
+        <Traffic of={ref} range={range} loaded={traffic} compared={compared} />
         {facts === null ? null : <Facts facts={facts} of={ref} requests={sumsOf(traffic.value ?? []).all} />}
       </div>
       <section class="card tabbed">

@@ -18,7 +18,7 @@ import type { ResultRow } from './load.ts';
 import { Ago, Badge, isUnused, Listing, NewEndpoint } from './components.tsx';
 import { Text } from './text.tsx';
 import { timeOf } from '../request-rows.ts';
-import { RangeMenu, rangeOf, sumsOf, Traffic, useTraffic } from './time-range.tsx';
+import { RangeMenu, rangeOf, sumsOf, Traffic, useCompared, useTraffic } from './time-range.tsx';
 import { LatestRequests } from './request-live.tsx';
 import { route, to } from './route.ts';
 import { gapWords, troublesOf } from './endpoint-problem.tsx';
@@ -26,6 +26,7 @@ import { gapWords, troublesOf } from './endpoint-problem.tsx';
 export function Overview(): JSX.Element {
   const range = rangeOf(route.value.query, '24h');
   const traffic = useTraffic(null, range);
+  const compared = useCompared(null, range);
   const counted = useRows(countTables, 15_000);
   const isNew = isUnused(counted.failure);
   const tables = isNew ? '0' : (counted.value?.[0]?.['all'] ?? null);
@@ -41,8 +42,8 @@ export function Overview(): JSX.Element {
       ) : (
         <>
           <Needs />
-          <Figures rows={traffic.value} tables={tables} />
-          <Traffic of={null} range={range} loaded={traffic} />
+          <Figures rows={traffic.value} tables={tables} compared={compared.note} />
+          <Traffic of={null} range={range} loaded={traffic} compared={{ ...compared, note: null }} />
         </>
       )}
       {isNew ? null : (
@@ -131,9 +132,11 @@ function Need({ row }: { readonly row: ResultRow }): JSX.Element {
 function Figures({
   rows,
   tables,
+  compared,
 }: {
   readonly rows: readonly ResultRow[] | null;
   readonly tables: string | null;
+  readonly compared: JSX.Element | null;
 }) {
   const { stored, spooled, unauthorized, refused, unavailable, all, p50, p99 } = sumsOf(rows ?? []);
   const text = (count: number): string => (rows === null ? '…' : digitsText(String(count)));
@@ -142,7 +145,10 @@ function Figures({
       <Figure
         name="Requests"
         value={text(all)}
-        note={tables === null ? '' : `${digitsText(tables)} ${tables === '1' ? 'endpoint' : 'endpoints'}`}
+        note={
+          compared ??
+          (tables === null ? '' : `${digitsText(tables)} ${tables === '1' ? 'endpoint' : 'endpoints'}`)
+        }
       />
       <Figure
         name="Stored"
@@ -228,7 +234,7 @@ export function Figure({
 }: {
   readonly name: string;
   readonly value: string;
-  readonly note?: string;
+  readonly note?: JSX.Element | string;
   readonly wrong?: boolean;
   /** Not on a phone. */
   readonly isLess?: boolean;

@@ -2,11 +2,12 @@
 import type { JSX } from 'preact';
 import type { TableRef } from '../statements.ts';
 import { quantileMs, tookBoundsMs } from '../../observe/durations.ts';
-import { barSOf, readTraffic } from '../endpoint-list.ts';
+import { barSOf, comparedDays, compareTraffic, readTraffic } from '../endpoint-list.ts';
 import type { Span } from '../endpoint-list.ts';
 import { digitsText } from '../visible-text.ts';
 import { useBars } from './bars.ts';
 import { boundText, momentOf, TimeChart } from './chart.tsx';
+import { useRowsIf } from './load.ts';
 import type { Loaded, ResultRow } from './load.ts';
 import { Sql, Wrong } from './components.tsx';
 import { go, route } from './route.ts';
@@ -97,10 +98,44 @@ export function sumsOf(rows: readonly ResultRow[]): Sums {
   return { ...counts, spooled: sum('spooled'), all, p50: bound(0.5), p99: bound(0.99) };
 }
 
+interface Compared {
+  readonly sql: string | null;
+  /** “▲ 8 % on the day before”; null: there is no day before, or it is not known whole. */
+  readonly note: JSX.Element | null;
+}
+
+/** A range of one or seven days until now, beside as many days before. */
+export function useCompared(of: TableRef | null, { hours, fromMs }: Span): Compared {
+  const days = fromMs === null ? comparedDays.find((it) => it * 24 === hours) : undefined;
+  const sql = days === undefined ? null : compareTraffic(of, days);
+  const { requests, before, known } = useRowsIf(sql, 5 * 60_000).value?.[0] ?? {};
+  if (known !== 't' || before === '0') return { sql, note: null };
+  const percent = Math.round((100 * Number(requests)) / Number(before)) - 100;
+  const figure = `${digitsText(String(Math.abs(percent)))} %`;
+  const day = days === 1 ? 'the day before' : 'the week before';
+  const [sign, words] = percent < 0 ? ['▼', 'down '] : ['▲', 'up '];
+  const note = (
+    <span title={`By whole hours: ${digitsText(requests ?? '')}, after ${digitsText(before ?? '')}`}>
+      {percent === 0 ? (
+        `as many as ${day}`
+      ) : (
+        <>
+          <span aria-hidden="true">{sign} </span>
+          <span class="unseen">{words}</span>
+          {figure} on {day}
+        </>
+      )}
+    </span>
+  );
+  return { sql, note };
+}
+
 interface TrafficProps {
   readonly of: TableRef | null;
   readonly range: Range;
   readonly loaded: ReturnType<typeof useTraffic>;
+  /** Its note stands here unless it is null. */
+  readonly compared: Compared;
 }
 
 export function barText(barMs: number): string {
@@ -110,7 +145,7 @@ export function barText(barMs: number): string {
 }
 
 /** The chart of a page, which changes the range of its address. */
-export function Traffic({ of, range, loaded }: TrafficProps): JSX.Element {
+export function Traffic({ of, range, loaded, compared }: TrafficProps): JSX.Element {
   const barMs = barSOf(range, Date.now()) * 1_000;
   const untilMs = range.untilMs ?? Date.now();
   const fromMs = range.fromMs ?? untilMs - range.hours * 3_600_000;
@@ -125,9 +160,13 @@ export function Traffic({ of, range, loaded }: TrafficProps): JSX.Element {
   return (
     <section class="card traffic">
       <h2>
-        Requests <span class="faint">a bar is {barText(barMs)}</span>
+        Requests{' '}
+        <span class="faint">
+          a bar is {barText(barMs)}
+          {compared.note === null ? null : <> · {compared.note}</>}
+        </span>
       </h2>
-      <Sql text={loaded.sql} />
+      <Sql text={[loaded.sql, ...(compared.sql === null ? [] : [compared.sql])].join(';\n\n')} />
       {loaded.failure === null ? null : <Wrong failure={loaded.failure} />}
       <TimeChart
         moments={loaded.value?.map(momentOf) ?? null}
