@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { codes as outcomesOf, describeTable, messages } from '../../test/support/commit-room.ts';
 import { beginning, room, versions } from '../../test/support/owners-room.ts';
-import { clientOf, codes, nothingGained } from '../../test/support/owners.ts';
+import { clientOf, codes, loginOf, nothingGained } from '../../test/support/owners.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { sampleOf } from '../../test/support/sample.ts';
 import type { TestServer } from '../../test/support/server.ts';
@@ -180,7 +180,7 @@ for (const role of ['root', 'hg']) {
           await made('id INT', codes[0]?.after ?? '');
           const target = await tableOf('mal.t');
           assert.deepEqual(outcomesOf(await send([rowsOf(target, '{"id":1}')])), [1]);
-          const login = `headgate_as_${target.code.owner}`;
+          const login = await loginOf(root);
           await root.query(`ALTER ROLE ${login} SET work_mem = '1MB'`);
           await root.query(`BEGIN; ALTER ROLE ${login} SET work_mem = '2MB'`);
           const asked = await Promise.allSettled(
@@ -194,7 +194,7 @@ for (const role of ['root', 'hg']) {
             / role=mallory$/,
           );
           const { rows } = await root.query(
-            `SELECT FROM pg_db_role_setting WHERE setrole = '${login}'::regrole`,
+            `SELECT FROM pg_db_role_setting WHERE setrole = '${await loginOf(root)}'::regrole`,
           );
           assert.deepEqual(rows, []);
         });

@@ -9,21 +9,11 @@ import { limits } from '../config/limits.ts';
 import { OwnerSessions } from './owner-sessions.ts';
 import { codes as outcomesOf, messages } from '../../test/support/commit-room.ts';
 import { beginning, room, versions } from '../../test/support/owners-room.ts';
-import { clientOf, codes, nothingGained } from '../../test/support/owners.ts';
+import { clientOf, codes, loginOf, nothingGained } from '../../test/support/owners.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { isLong } from '../../test/support/sample.ts';
 import { debianBin } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
-
-/** The login that Headgate has made for mallory. */
-async function loginOf(root: Client): Promise<string> {
-  const { rows } = await root.query<{ name: string }>(
-    `SELECT m.rolname AS name FROM pg_auth_members a JOIN pg_roles m ON m.oid = a.member
-     WHERE a.roleid = 'mallory'::regrole AND m.rolname LIKE 'headgate\\_as\\_%'`,
-  );
-  assert.equal(rows.length, 1);
-  return rows[0]?.name ?? '';
-}
 
 /** Of the server that a client is connected to. */
 const configOf = ({ host, database = '' }: Client) => ({ host, database });

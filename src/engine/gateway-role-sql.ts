@@ -6,6 +6,7 @@
  * role: pg_read_all_data reads pg_authid and the sealed secrets in schema `headgate`.
  */
 import { createHash } from 'node:crypto';
+import { makeOwnRole } from './owner-logins.ts';
 
 export const roleName = 'headgate_gateway';
 
@@ -15,24 +16,11 @@ const functionsSchema = 'headgate_functions';
 /**
  * It logs in over the engine's own socket, where nobody is asked for a password. A password that it gives itself, as
  * every role may, has long expired. What the owner alters later stays, except for that.
- *
- * A role with CREATEROLE may have created it before Headgate does, which shows as a grant that the owner would not write, with ADMIN and nothing
- * else. PostgreSQL lets such a role become what it has created, and it may have left functions with its rights: it gets another name.
  */
 export const makeRole = `
 do $$
 begin
-  if exists (
-    select from pg_auth_members as m join pg_roles as o on o.oid = m.member
-    where m.roleid = pg_catalog.to_regrole('${roleName}') and m.admin_option and not m.inherit_option and not m.set_option and not o.rolsuper)
-  then
-    execute format('alter role ${roleName} rename to %I', concat('${roleName}_', replace(gen_random_uuid()::text, '-', '')));
-  end if;
-  if pg_catalog.to_regrole('${roleName}') is null then
-    create role ${roleName} login nosuperuser nocreatedb nocreaterole noreplication nobypassrls
-      valid until '-infinity';
-    comment on role ${roleName} is 'whom the events gateway of Headgate logs in as; HEADGATE_EVENTS_ROLE names another';
-  end if;
+  ${makeOwnRole(roleName, 'whom the events gateway of Headgate logs in as; HEADGATE_EVENTS_ROLE names another')}
   if exists (select from pg_roles where rolname = '${roleName}' and coalesce(rolvaliduntil > now(), true)) then
     alter role ${roleName} valid until '-infinity';
   end if;

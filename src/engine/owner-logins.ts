@@ -37,9 +37,8 @@ export interface LoginPasswords {
 
 interface Found {
   readonly owner: string;
-  /** What has the name of a login of the owner; null: nothing. */
+  /** A login of the owner, or what has the name that a superuser gives one; null: nothing. */
   readonly login: string | null;
-  readonly made: string;
   /** It is a member of the owner, which nobody else can have made it. */
   readonly own: boolean;
   readonly fit: boolean;
@@ -50,7 +49,7 @@ export class OwnerLogins implements Closable {
   readonly #passwords: LoginPasswords | null;
   readonly #questions: Pool;
   /** Logins that are being made. */
-  readonly #making = new Map<string, Promise<string | null>>();
+  readonly #making = new Map<string, Promise<void>>();
 
   /** `passwords`: the password of a login, and what PostgreSQL stores of it; null: nobody is asked for one. */
   constructor(
@@ -74,18 +73,17 @@ export class OwnerLogins implements Closable {
   /** For a session of the role `owner` (an oid). Looks at the login each time: whoever may make roles may have changed it. */
   async owner(database: string, owner: number): Promise<OwnerLogin> {
     const usual = `${ownerLoginPrefix}${owner}`;
+    let failed: unknown;
     for (let tries = 1; ; tries++) {
       const found = await this.#look(owner, usual);
       if (found === null) throw new LoginRefused('the owner of the table is no role any more');
       if (found.fit && found.login !== null) return this.#login(database, found.login, found.owner);
-      if (tries > 3) {
-        const login = found.login ?? usual;
-        throw new LoginRefused(`role "${login}" is not as Headgate makes it, or locked: DROP ROLE ${login}`);
-      }
+      if (tries > 3 || denied.test(sqlstateOf(failed) ?? '')) throw this.#refused(usual, found, failed);
       const making = this.#making.get(usual) ?? this.#make(owner, usual, found);
       this.#making.set(usual, making);
-      const made = await making.finally(() => this.#making.delete(usual));
-      if (made !== null) return this.#login(database, made, found.owner);
+      failed = await making.catch((error: unknown) => error);
+      this.#making.delete(usual);
+      if (failed !== undefined && !retried.test(sqlstateOf(failed) ?? '')) throw failed;
     }
   }
 
@@ -131,7 +129,7 @@ export class OwnerLogins implements Closable {
   async #look(owner: number, usual: string): Promise<Found | null> {
     const never = this.#passwords === null ? `h.rolvaliduntil = '-infinity'` : 'true';
     const [found] = await this.#ask<Found>(`
-      select o.rolname::text as owner, h.rolname::text as login, coalesce(h.oid, 0)::text as made,
+      select o.rolname::text as owner, h.rolname::text as login,
         exists (select from pg_auth_members m where m.member = h.oid and m.roleid = o.oid) as own,
         coalesce(h.rolcanlogin and h.rolinherit and h.rolconnlimit = -1 and ${never}
         and not (h.rolsuper or h.rolcreatedb or h.rolcreaterole or h.rolreplication or h.rolbypassrls)
@@ -148,49 +146,26 @@ export class OwnerLogins implements Closable {
   }
 
   /**
-   * The name of the login that is there now; null: look again. Where Headgate makes roles, so may others, who keep the usual name in an open transaction, or
-   * give it something that is lost with the role: then the login has another name, which nobody knows before.
+   * By a name that nobody knows before: where Headgate makes roles, so may others, and a session that has become such a role, or has logged in as it, stays
+   * it. In the place of one that is not as Headgate makes it.
    */
-  async #make(owner: number, usual: string, found: Found): Promise<string | null> {
-    const login = found.own ? (found.login ?? usual) : usual;
-    const failed = await this.#makeRole(owner, login, found);
-    if (failed === null) return login;
-    const state = sqlstateOf(failed) ?? '';
-    const isBusy = busy.test(state);
-    if (!isBusy && !denied.test(state)) throw failed;
-    if (!found.own && (isBusy ? state === '55P03' : found.login !== null)) {
-      const other = `${usual}_${randomUUID().replaceAll('-', '')}`;
-      if ((await this.#makeRole(owner, other, { ...found, made: '0' })) === null) return other;
-    }
-    if (isBusy) return null;
-    const first = found.login === null ? '' : `DROP OWNED BY ${login}; DROP ROLE ${login}; `;
-    const statements = first + loginStatements(login, found.owner, this.#passwords?.verifier(login) ?? null);
-    throw new LoginRefused(
-      `Headgate cannot make a login for role "${found.owner}" (${failed.message}): let a superuser run ${statements}`,
+  async #make(owner: number, usual: string, { owner: name, login: found, own }: Found): Promise<void> {
+    const login = `${usual}_${randomUUID().replaceAll('-', '')}`;
+    const verifier = this.#passwords?.verifier(login) ?? null;
+    const password = verifier === null ? `valid until '-infinity'` : `password ${quoteLiteral(verifier)}`;
+    await this.#ask(
+      `${own ? `drop role ${found}; ` : ''}create role ${login} login ${plainRole} ${password}; grant ${quote(name)} to ${login};
+      comment on role ${login} is 'whom Headgate logs in as to store rows for the role with oid ${owner}'`,
     );
   }
 
-  /**
-   * What somebody else has made of the name is dropped: a session that has become such a role, or has logged in as it, stays it, and would have the owner's
-   * rights. Returns the server's error.
-   */
-  async #makeRole(
-    owner: number,
-    login: string,
-    { owner: name, made }: Pick<Found, 'owner' | 'made'>,
-  ): Promise<Error | null> {
-    const verifier = this.#passwords?.verifier(login) ?? null;
-    const password = verifier === null ? `valid until '-infinity'` : `password ${quoteLiteral(verifier)}`;
-    const drop = `do $$ begin if to_regrole('${login}')::oid = ${made} then drop role ${login}; end if; end $$`;
-    try {
-      await this.#ask(
-        `${drop}; create role ${login} login ${plainRole} ${password}; grant ${quote(name)} to ${login};
-        comment on role ${login} is 'whom Headgate logs in as to store rows for the role with oid ${owner}'`,
-      );
-      return null;
-    } catch (error) {
-      return error as Error;
-    }
+  #refused(usual: string, { owner, login }: Found, failed: unknown): LoginRefused {
+    const first = login === null ? '' : `DROP OWNED BY ${login}; DROP ROLE ${login}; `;
+    const statements = first + loginStatements(usual, owner, this.#passwords?.verifier(usual) ?? null);
+    const why = failed instanceof Error ? failed.message : 'others change it';
+    return new LoginRefused(
+      `Headgate cannot make a login for role "${owner}" (${why}): let a superuser run ${statements}`,
+    );
   }
 
   /** Names mean PostgreSQL's own objects, whatever others have made in the database. */
@@ -202,9 +177,9 @@ export class OwnerLogins implements Closable {
   }
 }
 
-/** Another Headgate makes the role, too, or changes it at this moment; or somebody keeps it locked. */
-const busy = /^(42710|23505|XX000|55P03)$/;
-const denied = /^(42501|0LP01|2BP01|42704)$/;
+const denied = /^(42501|0LP01|2BP01)$/;
+/** The role is looked at again: another Headgate changes it at this moment, or has dropped it; somebody keeps it locked; or that is denied. */
+const retried = /^(42704|XX000|55P03|42501|0LP01|2BP01)$/;
 
 /** What the session's start sets whatever somebody has set for the role. */
 const settings = [
@@ -217,38 +192,44 @@ const settings = [
 const plainRole = 'nosuperuser nocreatedb nocreaterole noreplication nobypassrls inherit';
 
 /**
- * The role that stores rows of tables without code on Headgate's own engine, taken from whoever has made it or got into it: before the engine was
- * started, so no session has become it. It can create nothing: one that owns something, such as a function with its rights, is another role, and gets another
- * name. For a connection to each database that is served.
+ * PL/pgSQL that makes a role of Headgate's own, run as a superuser. The superuser is made a member of it: nobody else can write a grant of a superuser's, and
+ * without it somebody else has made the role, also if that role is gone. PostgreSQL lets whoever makes a role become it, and it may have left functions with its
+ * rights: it gets another name. `comment`: on the role; `isLost`: whether one of Headgate's has to be given up, too.
+ */
+export const makeOwnRole = (name: string, comment: string, isLost = 'false'): string => `
+  if to_regrole('${name}') is not null and (${isLost} or not exists (
+    select from pg_auth_members m join pg_roles g on g.oid = m.grantor
+    where m.roleid = to_regrole('${name}') and m.member = current_user::regrole and g.rolsuper))
+  then
+    execute format('alter role ${name} nologin; alter role ${name} rename to %I', concat('${name}_', replace(gen_random_uuid()::text, '-', '')));
+  end if;
+  if to_regrole('${name}') is null then
+    begin
+      create role ${name} login ${plainRole} valid until '-infinity' role current_user;
+      comment on role ${name} is '${comment}';
+    exception when duplicate_object or unique_violation then
+      -- It is being made for another database, or by another Headgate.
+      null;
+    end;
+  end if;`;
+
+/**
+ * The role that stores rows of tables without code on Headgate's own engine. It can create nothing: one that owns something, such as a function with its
+ * rights, is given up. For a connection to each database that is served.
  */
 export const makeWriterSql = `do $role$
 declare
   it record;
 begin
   perform from pg_authid where rolname = '${writerName}' for update;
-  if exists (select from pg_shdepend where refclassid = 'pg_authid'::regclass and refobjid = to_regrole('${writerName}')::oid and deptype = 'o') then
-    execute format('alter role ${writerName} nologin; alter role ${writerName} rename to %I', concat('${writerName}_', replace(gen_random_uuid()::text, '-', '')));
-  end if;
-  if to_regrole('${writerName}') is null then
-    begin
-      create role ${writerName} login ${plainRole} valid until '-infinity';
-      comment on role ${writerName} is 'whom Headgate logs in as to store rows in tables that run no code';
-    exception when duplicate_object or unique_violation then
-      -- It is being made for another database, or by another Headgate.
-      null;
-    end;
-  end if;
+  ${makeOwnRole(
+    writerName,
+    'whom Headgate logs in as to store rows in tables that run no code',
+    `exists (select from pg_shdepend where refclassid = 'pg_authid'::regclass and refobjid = to_regrole('${writerName}')::oid and deptype = 'o')`,
+  )}
   for it in
-    select format('revoke %I from %I granted by %I cascade', r.rolname, m.rolname, g.rolname) as undo from pg_auth_members a
-    join pg_roles r on r.oid = a.roleid join pg_roles m on m.oid = a.member join pg_roles g on g.oid = a.grantor
-    where m.rolname = '${writerName}' or r.rolname = '${writerName}' and m.rolname <> current_user
-    union all
-    select $$alter role ${writerName} login ${plainRole} connection limit -1 valid until '-infinity'$$ from pg_roles where rolname = '${writerName}'
-      and (rolsuper or rolcreatedb or rolcreaterole or rolreplication or rolbypassrls or not rolcanlogin or not rolinherit
-        or rolconnlimit <> -1 or rolvaliduntil is distinct from '-infinity')
-    union all
-    select concat('alter role ${writerName} ', 'in database ' || quote_ident(d.datname), ' reset all') from pg_db_role_setting s
-    left join pg_database d on d.oid = s.setdatabase where s.setrole = '${writerName}'::regrole
+    select format('alter role ${writerName} %s reset all', place) as undo
+    from unnest(array['', 'in database ' || quote_ident(current_database())]) as place
     union all
     select format('revoke all on %s from %I', o.name, r.rolname) from (
       select c.oid::regclass::text, c.relacl from headgate.webhook_table w join pg_class c on c.oid = w.relation

@@ -119,7 +119,7 @@ test('pg_dump, pg_restore and pg_basebackup of version 18', async (t) => {
         ['app', 'headgate_commit', 'headgate_gateway'].map((role) => `role "${role}" does not exist`),
       );
       await there.query(
-        'CREATE ROLE headgate_gateway; CREATE ROLE headgate_commit; CREATE ROLE app LOGIN; CREATE ROLE next',
+        'CREATE ROLE headgate_gateway ROLE CURRENT_USER; CREATE ROLE headgate_commit ROLE CURRENT_USER; CREATE ROLE app LOGIN; CREATE ROLE next',
       );
       assert.deepEqual(await restored('with_roles'), { code: 0, said: [] });
       for (const database of ['without', 'with_roles']) {
@@ -200,7 +200,9 @@ test('pg_dump, pg_restore and pg_basebackup of version 18', async (t) => {
       const server = await startServer(embeddedBin);
       onEnd(t, 'server of the jobs', () => server.close());
       const there = await clientOf(t, { host: server.socketDir, user: 'root', database: 'postgres' });
-      await there.query('CREATE ROLE headgate_gateway; CREATE ROLE headgate_commit; CREATE ROLE app LOGIN');
+      await there.query(
+        'CREATE ROLE headgate_gateway ROLE CURRENT_USER; CREATE ROLE headgate_commit ROLE CURRENT_USER; CREATE ROLE app LOGIN',
+      );
       await there.query('CREATE DATABASE jobs');
       const restored = await run(join(bin, 'pg_restore'), [
         '-h',

@@ -44,13 +44,30 @@ test('whoever created the gateway role before Headgate can neither become it, lo
   assert.match(left[0]?.me, /^headgate_gateway_[0-9a-f]{32}$/);
   assert.equal(left[0]?.reads, false);
 
-  // Also if nobody is left who has made it. What the owner has granted stays.
-  await root.query(`alter role headgate_gateway rename to earlier; ${make('another')}; drop role another;
-    create role helper; grant headgate_gateway to helper with admin option`);
+  // What the owner has granted stays.
+  await root.query('create role helper; grant headgate_gateway to helper with admin option');
   await found.signal('SIGTERM');
   const again = await start([]);
-  await assert.rejects(connect(again, 'headgate_gateway', 'known'), { code: '28P01' });
-  const last = await connect(again, 'root', 'of-root');
-  const helps = await last.query(`select pg_has_role('helper', 'headgate_gateway', 'MEMBER') as helps`);
-  assert.deepEqual(helps.rows, [{ helps: true }]);
+  const later = await connect(again, 'root', 'of-root');
+  const roles = `select rolname as name, pg_has_role('helper', oid, 'MEMBER') as helps from pg_roles
+    where starts_with(rolname, 'headgate_gateway') order by 1`;
+  const known = [
+    { name: 'headgate_gateway', helps: true },
+    { name: left[0]?.me, helps: false },
+  ];
+  assert.deepEqual((await later.query(roles)).rows, known);
+
+  // Also if nobody is left who has made it.
+  await later.query(`alter role headgate_gateway rename to earlier; ${make('another')}; grant all on schema "left" to headgate_gateway;
+    set role another; grant headgate_gateway to another; set role headgate_gateway;
+    create function "left".more() returns text language sql security definer as 'select current_user::text'; reset role; drop role another`);
+  await again.signal('SIGTERM');
+  const anew = await start([]);
+  await assert.rejects(connect(anew, 'headgate_gateway', 'known'), { code: '28P01' });
+  const last = await connect(anew, 'root', 'of-root');
+  const { rows: more } = await last.query('select "left".more() as me');
+  assert.match(more[0]?.me, /^headgate_gateway_[0-9a-f]{32}$/);
+  assert.notEqual(more[0]?.me, left[0]?.me);
+  const renewed = await request(`${anew.gatewayUrl}/v1/sql`, asked);
+  assert.deepEqual(renewed.json.rows, [{ me: 'headgate_gateway' }]);
 });

@@ -272,7 +272,7 @@ suite('headgate move', () => {
     assert.equal((await taker.post('dev/app/coded', '{"id":-1}')).status, 200);
     assert.equal((await taker.post('dev/app/plain', '{}')).status, 200);
     const { rows: last } = await there.client.query(
-      `SELECT who, session = 'headgate_as_' || 'app'::regrole::oid AS own FROM app.coded WHERE id = -1`,
+      `SELECT who, starts_with(session, format('headgate_as_%s_', 'app'::regrole::oid)) AS own FROM app.coded WHERE id = -1`,
     );
     assert.deepEqual(last, [{ who: 'app', own: true }]);
     // Deliveries that came before the move, and while it copied, are known there.

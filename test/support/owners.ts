@@ -106,6 +106,16 @@ export async function clientOf(t: TestContext, config: ClientConfig): Promise<Cl
   return client;
 }
 
+/** The login that Headgate has made for mallory. */
+export async function loginOf(root: Client): Promise<string> {
+  const { rows } = await root.query<{ name: string }>(
+    `SELECT m.rolname AS name FROM pg_auth_members a JOIN pg_roles m ON m.oid = a.member
+     WHERE a.roleid = 'mallory'::regrole AND m.rolname LIKE 'headgate\\_as\\_%'`,
+  );
+  assert.equal(rows.length, 1);
+  return rows[0]?.name ?? '';
+}
+
 /** Nothing was gained, and the code has run as its owner in a session of the owner's; returns how often. */
 export async function nothingGained(root: Client, name: string): Promise<number> {
   const { rows: supers } = await root.query(`SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'`);
