@@ -23,16 +23,10 @@ export interface OwnerSessionsOptions {
   readonly connectTimeoutMs: number;
 }
 
-interface Kept {
-  readonly owner: number;
-  readonly client: Client;
-  readonly timer: NodeJS.Timeout;
-}
-
 /** The state of one database. */
 interface Line {
   /** Those that no rows use, in the order in which they were given back. */
-  readonly idle: Set<Kept>;
+  readonly idle: Map<Client, { readonly owner: number; readonly timer: NodeJS.Timeout }>;
   /** With those that are being opened. */
   open: number;
   isOver: boolean;
@@ -48,13 +42,10 @@ export class OwnerSessions {
 
   /** Give it back with `release`. */
   async connect(database: string, owner: number): Promise<PoolClient> {
-    const line = this.#lines.get(database) ?? { idle: new Set<Kept>(), open: 0, isOver: false };
+    const line: Line = this.#lines.get(database) ?? { idle: new Map(), open: 0, isOver: false };
     this.#lines.set(database, line);
-    const known = [...line.idle].findLast((it) => it.owner === owner);
-    if (known !== undefined) {
-      forget(line, known);
-      return known.client as PoolClient;
-    }
+    const [known] = [...line.idle].findLast(([, it]) => it.owner === owner) ?? [];
+    if (known !== undefined) return take(line, known) as PoolClient;
     const latest = performance.now() + this.#options.connectTimeoutMs;
     for (;;) {
       line.open += 1;
@@ -121,10 +112,14 @@ export class OwnerSessions {
     let isOver = false;
     client.once('end', () => {
       isOver = true;
-      for (const it of line.idle) if (it.client === client) void closeIdle(line, it);
+      if (line.idle.has(client)) void closeIdle(line, client);
     });
     const release = (broken: Error | boolean = false): void => {
-      if (broken === false && !isOver && !line.isOver) return keep(line, owner, client);
+      if (broken === false && !isOver && !line.isOver) {
+        const timer = setTimeout(() => void closeIdle(line, client), limits.ownerSessionIdleMs).unref();
+        line.idle.set(client, { owner, timer });
+        return;
+      }
       line.open -= 1;
       void left.left(database, client);
       void hangUp(client);
@@ -138,7 +133,7 @@ export class OwnerSessions {
     this.#lines.delete(database);
     if (line === undefined) return;
     line.isOver = true;
-    await Promise.all([...line.idle].map((it) => closeIdle(line, it)));
+    await Promise.all([...line.idle.keys()].map((client) => closeIdle(line, client)));
   }
 
   async close(): Promise<void> {
@@ -146,22 +141,16 @@ export class OwnerSessions {
   }
 }
 
-function keep(line: Line, owner: number, client: Client): void {
-  const timer = setTimeout(() => void closeIdle(line, it), limits.ownerSessionIdleMs);
-  timer.unref();
-  const it: Kept = { owner, client, timer };
-  line.idle.add(it);
+function take(line: Line, client: Client): Client {
+  clearTimeout(line.idle.get(client)?.timer);
+  line.idle.delete(client);
+  return client;
 }
 
-function forget(line: Line, it: Kept): void {
-  clearTimeout(it.timer);
-  line.idle.delete(it);
-}
-
-/** Without `it`: the one that was used longest ago; does nothing if all are in use. */
-async function closeIdle(line: Line, it: Kept | undefined = [...line.idle][0]): Promise<void> {
-  if (it === undefined) return;
-  forget(line, it);
+/** Without `client`: the one that was used longest ago; does nothing if all are in use. */
+async function closeIdle(line: Line, client = line.idle.keys().next().value): Promise<void> {
+  if (client === undefined) return;
+  take(line, client);
   line.open -= 1;
-  await hangUp(it.client);
+  await hangUp(client);
 }
