@@ -15,6 +15,7 @@ import { makeWriterSql } from '../engine/owner-logins.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../config/limits.ts';
 import { holdCodeFunction } from '../relations/lock-code.ts';
+import { confirmFunctions, lacksLoginFunction } from '../relations/owner-code.ts';
 import { namedRelation } from '../relations/identifier-check.ts';
 import {
   CatalogError,
@@ -49,13 +50,18 @@ export function readMigrations(): Migrations {
     calledByTables: joined(named('tables')),
     functions: joined([
       ...others,
+      { name: 'confirm', sql: confirmFunctions('headgate', isWebhookTable) },
       { name: 'hold_code', sql: holdCodeFunction },
+      { name: 'lacks_login', sql: lacksLoginFunction },
       { name: 'named_relation', sql: namedRelation('headgate') },
       ...named('rights'),
     ]),
     views: readFolder('views'),
   };
 }
+
+const isWebhookTable =
+  ' and exists (select from headgate.webhook_table w where w.relation operator(pg_catalog.=) c.oid)';
 
 interface SqlFile {
   readonly name: string;

@@ -4,7 +4,7 @@
  */
 import type { ClientBase } from 'pg';
 import { quoteIdentifier as quote } from '../kit/sql-text.ts';
-import { roleIsChosenSql, trustedSql } from '../relations/owner-code.ts';
+import { trustedSql } from '../relations/owner-code.ts';
 import { pinned } from './queries.ts';
 
 export class CatalogError extends Error {
@@ -37,6 +37,16 @@ export interface RoleRights {
   readonly owner: string | null;
   readonly owned: boolean | null;
 }
+
+/**
+ * Whether the role of the session was chosen by Headgate's login (`ALTER ROLE … SET role`, or not at all), and not by the owner of the
+ * database for everybody: `ALTER DATABASE … SET role` makes even a superuser's session act as that role, whose code can return to the login.
+ */
+const roleIsChosenSql = `(current_user operator(pg_catalog.=) session_user or not exists (
+    select from pg_catalog.pg_db_role_setting s join pg_catalog.pg_database d on d.oid operator(pg_catalog.=) s.setdatabase
+    cross join pg_catalog.unnest(s.setconfig) as c (line)
+    where s.setrole operator(pg_catalog.=) 0::pg_catalog.oid and d.datname operator(pg_catalog.=) pg_catalog.current_database()
+      and pg_catalog.starts_with(c.line, 'role=')))`;
 
 /**
  * A superuser trusts only roles that could become one. Any other role also trusts the owner of the database, who may have created the schema

@@ -2,7 +2,7 @@
  * What is known of a database's webhook tables, and which of them are in doubt: those whose version differs from the one that was read
  * (headgate.table_versions), from the moment at which Headgate is told so until they are read again. Every answer to a look at the versions therefore
  * confirms all other tables. Tables are read a few at a time. A change that the versions do not cover is found when everything is read, once in a
- * while, and when a group asks the engine whether the table is still what its requests were checked for (functions/committing.sql).
+ * while, and when a group asks the engine whether the table is still what its requests were checked for (relations/owner-code.ts).
  * Tables that somebody keeps locked, and those that the engine fails to read, as when it cannot print a default because that is nested too deeply, are
  * read around: what concerns one role's tables must not concern the others.
  */

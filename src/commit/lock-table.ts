@@ -2,12 +2,12 @@
  * What comes before rows of a table in a transaction: a lock, which runs no code, and under it the question whether the table is the one
  * that the rows were made for. Pure: takes a target, returns statements.
  */
-import { heldNames, holdCodeBlock } from '../relations/lock-code.ts';
-import type { LockCodeParameters } from '../relations/lock-code.ts';
+import { holdCodeBlock } from '../relations/lock-code.ts';
+import type { LockedFor } from '../relations/lock-code.ts';
 import { quoteLiteral, relationName } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
 import { toStatement } from './prepared.ts';
-import type { PreparedStatement } from './prepared.ts';
+import type { PreparedStatement, StatementStep } from './prepared.ts';
 import { isMeant, typeOids } from './statements.ts';
 import { executeMessages, parseMessage } from './wire-message.ts';
 import type { WireParameter } from './wire-message.ts';
@@ -47,55 +47,42 @@ export function lockMessages(target: Target, mode: LockMode = 'row exclusive'): 
 export const numberSql = `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())`;
 
 /** What the role `writer` needs for rows of a table. */
-export type Privilege = 'INSERT' | 'UPDATE' | 'DELETE';
+export type Privilege = LockedFor['needs'][number];
 
 /** The questions about a table that runs code (relations/lock-code.ts). */
-function heldOf(target: Target, needs: readonly Privilege[]): LockCodeParameters {
-  const { code, shape, oid } = target;
+function lockedFor({ code, shape, oid, schema, table }: Target, needs: readonly Privilege[]): LockedFor {
   return {
-    relation_name: relationName(target),
-    relation: String(oid),
+    relation_name: relationName({ schema, table }),
+    relation: oid,
     mark: shape.version,
-    owner: String(code.owner),
+    owner: code.owner,
     writer: code.writer,
-    needs: `{${needs.join(',')}}`,
-    columns: `{${shape.columns.map(({ name }) => `"${name.replaceAll(/["\\]/g, '\\$&')}"`).join(',')}}`,
-    guarded: String(code.as === 'headgate'),
+    needs,
+    columns: shape.columns.map(({ name }) => name),
   };
 }
 
-const { text, oid: oidType } = typeOids;
-const [name, texts, bool] = [19, 1009, 16];
-const holdCode = toStatement(
-  `select headgate.hold_code(${heldNames.map((_, i) => `$${i + 1}`).join(', ')})`,
-  [text, oidType, text, oidType, name, texts, texts, bool],
-);
+const holdCode = toStatement('select headgate.hold_code($1)', [typeOids.jsonb]);
 
-/** The statement that asks about a table that runs code; null: it is a block, which returns no number. */
-export function holdCodeStatement({ code }: Target): PreparedStatement | null {
-  return code.functionsIn === 'headgate' ? holdCode : null;
-}
-
-/** `needs`: what the role `writer` must be allowed to do. */
-export function holdCodeMessages(
-  target: Target,
-  needs: readonly Privilege[],
-  name = holdCode.name,
-): Buffer[] {
-  const held = heldOf(target, needs);
-  if (target.code.functionsIn !== 'headgate')
-    return [parseMessage('', holdCodeBlock(held), []), ...executeMessages('', [])];
-  return executeMessages(
-    name,
-    heldNames.map((it) => ({ format: 0, value: Buffer.from(held[it] ?? '') })),
-  );
+/** The step that puts these questions. Without a statement it is a block, which returns no number. */
+export function holdCodeStep(target: Target, needs: readonly Privilege[]): StatementStep {
+  if (target.code.functionsIn !== 'headgate') {
+    const messages = [parseMessage('', holdCodeSql(target, needs), []), ...executeMessages('', [])];
+    return { statement: null, messages: () => messages, checks: true };
+  }
+  const asked = [textOf(JSON.stringify(lockedFor(target, needs)))];
+  return {
+    statement: holdCode,
+    messages: (name = holdCode.name) => executeMessages(name, asked),
+    checks: true,
+  };
 }
 
 /** The same as text. */
 export function holdCodeSql(target: Target, needs: readonly Privilege[]): string {
-  const held = heldOf(target, needs);
-  if (target.code.functionsIn !== 'headgate') return holdCodeBlock(held);
-  return `select headgate.hold_code(${heldNames.map((it) => quoteLiteral(held[it] ?? '')).join(', ')})`;
+  const asked = lockedFor(target, needs);
+  if (target.code.functionsIn !== 'headgate') return holdCodeBlock(asked);
+  return `select headgate.hold_code(${quoteLiteral(JSON.stringify(asked))})`;
 }
 
 /** What `confirm` asks, for a statement that names the relation in another way, too. */

@@ -8,8 +8,7 @@ import type { Target } from '../types/target.ts';
 import type { SessionFacts } from './commit-connection.ts';
 import { limits } from '../config/limits.ts';
 import {
-  holdCodeMessages,
-  holdCodeStatement,
+  holdCodeStep,
   holdPlainStatement,
   lockMessages,
   noStatisticsSql,
@@ -266,11 +265,9 @@ export class TableStatements {
       const needs: Privilege[] = ['INSERT'];
       if (target.shape.writeMode === 'upsert') needs.push('UPDATE');
       if (deletes) needs.push('DELETE');
-      const statement = holdCodeStatement(target);
-      const messages = (name?: string) => holdCodeMessages(target, needs, name);
-      const hold: StatementStep = { statement, messages, checks: true };
+      const hold = holdCodeStep(target, needs);
       const first = passesNobody ? [lock('share row exclusive')] : [];
-      return [...first, hold, ...(statement === null ? [nameless(number, [])] : [])];
+      return [...first, hold, ...(hold.statement === null ? [nameless(number, [])] : [])];
     }
     // Nobody may act for the owner, and planning a statement that reads the table would run the expressions of its statistics: there are
     // none, and none are made meanwhile.

@@ -1,40 +1,17 @@
 /**
  * Functions for the role of the events gateway, which may use nothing in schema `headgate`: commit/lock-table.ts asks them about a table, as
- * it asks headgate.stays() about webhook tables (functions/committing.sql). They run with the caller's rights,
+ * it asks headgate.stays() about webhook tables (relations/owner-code.ts). They run with the caller's rights,
  * every name in them refers to PostgreSQL's own object, and the role could do what they do without them, at a higher cost. SQL, pure.
  */
 import { namedRelation } from '../relations/identifier-check.ts';
-import { versionSql } from '../relations/owner-code.ts';
+import { confirmFunctions } from '../relations/owner-code.ts';
 
 const schema = 'headgate_functions';
 
-const changed = `raise exception using errcode = 'HG001', message = 'the table has changed since the request was checked'`;
-
 /** Run by the superuser that owns the schema, in a transaction. */
-export const gatewayFunctions = `
-drop function if exists ${schema}.hold_inert(text, oid, text);
--- Volatile: it sees what was committed while the statement that asks has waited.
-create or replace function ${schema}.confirm(relation_name text, relation oid, mark text, owner oid) returns void
-language plpgsql as $body$
-begin
-  if pg_catalog.to_regclass(relation_name) operator(pg_catalog.=) relation and exists (
-    select from pg_catalog.pg_class c
-    where c.oid operator(pg_catalog.=) confirm.relation and c.relowner operator(pg_catalog.=) confirm.owner
-      and ${versionSql('c')} operator(pg_catalog.=) confirm.mark)
-  then
-    return;
-  end if;
-  ${changed};
-end $body$;
-
+export const gatewayFunctions = `${confirmFunctions(schema, '')}
 ${namedRelation(schema)}
--- Not immutable, and called so, as headgate.stays() is.
-create or replace function ${schema}.stays(relation_name text, relation oid, mark text, owner oid) returns boolean
-language plpgsql immutable as $body$
-begin
-  perform ${schema}.confirm(relation_name, relation, mark, owner);
-  return true;
-end $body$`;
+drop function if exists ${schema}.hold_inert(text, oid, text)`;
 
 /**
  * Whether the current role may use these functions, and their owner could do all that the role can. They are used only

@@ -78,16 +78,15 @@ export const myTurn = 'select from headgate.keeping for update skip locked';
  * In the session that removes its rows. Prevents from here on: another owner, trigger, rule, policy, index or column. HG003: code of another role
  * would run with the rights of this session (relations/lock-code.ts).
  */
-export const hold = ({ oid, name }: Leaf, { owner, own }: Pick<KeptTable, 'owner' | 'own'>): string =>
+export const hold = ({ oid, name }: Leaf, { owner }: Pick<KeptTable, 'owner'>): string =>
   holdCodeBlock({
     relation_name: name,
     relation: oid,
     mark: null,
     owner,
     writer: '',
-    needs: '{}',
-    columns: '{}',
-    guarded: String(own),
+    needs: [],
+    columns: [],
   });
 
 /** What is known about a table under the lock. */

@@ -23,48 +23,32 @@ export function trustedSql(owner: string): string {
 }
 
 /**
- * Whether the role of the session was chosen by Headgate's login (`ALTER ROLE … SET role`, or not at all), and not by the owner of the
- * database for everybody: `ALTER DATABASE … SET role` makes even a superuser's session act as that role, whose code can return to the login.
- */
-export const roleIsChosenSql = `(current_user operator(pg_catalog.=) session_user or not exists (
-    select from pg_catalog.pg_db_role_setting s join pg_catalog.pg_database d on d.oid operator(pg_catalog.=) s.setdatabase
-    cross join pg_catalog.unnest(s.setconfig) as c (line)
-    where s.setrole operator(pg_catalog.=) 0::pg_catalog.oid and d.datname operator(pg_catalog.=) pg_catalog.current_database()
-      and pg_catalog.starts_with(c.line, 'role=')))`;
-
-/**
  * Whether Headgate's role (`me`, an alias of pg_roles) can have sessions of the role `owner`: it may make a login that is a member of that role,
  * as superusers and, before version 16, roles with CREATEROLE may; or somebody has made it.
  */
 export function loginableSql(owner: string, me: string): string {
   return `(${me}.rolsuper or exists (
       select from pg_catalog.pg_roles h join pg_catalog.pg_auth_members m on m.member operator(pg_catalog.=) h.oid
-      where h.rolname operator(pg_catalog.=) pg_catalog.concat('${ownerLoginPrefix}', ${owner})::pg_catalog.name and m.roleid operator(pg_catalog.=) ${owner})
+      where pg_catalog.starts_with(h.rolname, '${ownerLoginPrefix}') and m.roleid operator(pg_catalog.=) ${owner})
     or ${me}.rolcreaterole and not (select r.rolsuper from pg_catalog.pg_roles r where r.oid operator(pg_catalog.=) ${owner})
       and (pg_catalog.current_setting('server_version_num')::pg_catalog.int4 operator(pg_catalog.<) 160000
-        or pg_catalog.pg_has_role(${owner}, 'MEMBER WITH ADMIN OPTION')))`;
+        or pg_catalog.pg_has_role(${me}.oid, ${owner}, 'MEMBER WITH ADMIN OPTION')))`;
 }
 
-/** CASCADE, SET NULL, SET DEFAULT */
-const passedOn = `array['c', 'n', 'd']::pg_catalog."char"[]`;
-
-/** The foreign keys that refer to the relation `v` (an oid), some twice. Nothing indexes pg_constraint by confrelid: without pg_depend each look reads all of it. */
-const referringSql = (v: string): string => `
-    select k.* from pg_catalog.pg_depend d cross join lateral (
-      select f.* from pg_catalog.pg_constraint f where f.oid operator(pg_catalog.=) d.objid offset 0) as k
-    where d.refclassid operator(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass and d.refobjid operator(pg_catalog.=) ${v}
-      and d.classid operator(pg_catalog.=) 'pg_catalog.pg_constraint'::pg_catalog.regclass
-      and k.contype operator(pg_catalog.=) 'f' and k.confrelid operator(pg_catalog.=) ${v}`;
-
-/** Whether rows of `k`, a foreign key, change with those that they refer to. */
-const cascadesSql = (k: string): string =>
-  `(${k}.confdeltype operator(pg_catalog.=) any (${passedOn}) or ${k}.confupdtype operator(pg_catalog.=) any (${passedOn}))`;
+/** The foreign keys from and to the relation `v` (an oid), some twice: by pg_depend, since nothing indexes pg_constraint by confrelid. `s`: its row of pg_class. */
+const joiningSql = (v: string, s: string): string => `(
+    select f.* from pg_catalog.pg_depend d cross join lateral (
+      select k.* from pg_catalog.pg_constraint k where k.oid operator(pg_catalog.=) d.objid offset 0) as f
+    where ${s}.relhastriggers and d.refclassid operator(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass and d.refobjid operator(pg_catalog.=) ${v}
+      and d.classid operator(pg_catalog.=) 'pg_catalog.pg_constraint'::pg_catalog.regclass and f.contype operator(pg_catalog.=) 'f')`;
 
 /**
- * A query for the oids of all relations whose code a row of `relation` may run: its partitions and child tables, or the tables that it is a
- * partition of; the relations behind an automatically updatable view; and tables whose rows change with a deleted or changed one.
+ * A query for the oids of all relations whose code a row of `relation` may run, and whether foreign keys join them: its partitions and child tables, or the tables that it is a
+ * partition of; the relations behind an automatically updatable view; tables whose rows change with a deleted or changed one; and those that foreign keys look
+ * up. PostgreSQL does the lookup as the owner of such a table, and planning it runs that owner's code (an expression in CREATE STATISTICS is enough); a cursor or a
+ * deferred trigger that this code leaves behind runs at COMMIT with the rights of the session.
  */
-export const involvedSql = (relation: string): string => `
+export const relatedSql = (relation: string): string => `
   (with recursive involved (oid) as (
     select ${relation}
     union
@@ -74,7 +58,8 @@ export const involvedSql = (relation: string): string => `
       union all
       select i.inhparent from pg_catalog.pg_inherits i where s.relispartition and i.inhrelid operator(pg_catalog.=) v.oid
       union all
-      select k.conrelid from (${referringSql('v.oid')}) as k where s.relhastriggers and ${cascadesSql('k')}
+      select k.conrelid from ${joiningSql('v.oid', 's')} as k where k.confrelid operator(pg_catalog.=) v.oid
+        and array[k.confdeltype, k.confupdtype] operator(pg_catalog.&&) array['c', 'n', 'd']::pg_catalog."char"[] -- CASCADE, SET NULL, SET DEFAULT
       union all
       select d.refobjid from pg_catalog.pg_rewrite w join pg_catalog.pg_depend d
         on d.classid operator(pg_catalog.=) 'pg_catalog.pg_rewrite'::pg_catalog.regclass and d.objid operator(pg_catalog.=) w.oid
@@ -85,75 +70,83 @@ export const involvedSql = (relation: string): string => `
         and d.refclassid operator(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
     ) as found
   )
-  select oid from involved)`;
-
-/**
- * As involvedSql, with the tables that foreign keys look up. PostgreSQL does the lookup as the owner of such a table, and planning it runs
- * that owner's code (an expression in CREATE STATISTICS is enough); a cursor or a deferred trigger that this code leaves behind runs at COMMIT
- * with the rights of the session. Whether there are triggers is looked up one by one, as in ownersSql.
- */
-export const lookedIntoSql = (relation: string): string => `
-  (with involved as ${involvedSql(relation)}
-  select v.oid from involved v
+  select v.oid, false as is_joined from involved v
   union
-  select pg_catalog.unnest(array[k.conrelid, k.confrelid]) from involved v
-  cross join lateral (
-    select from pg_catalog.pg_class s where s.oid operator(pg_catalog.=) v.oid and s.relhastriggers offset 0) as s
-  join pg_catalog.pg_constraint k on k.contype operator(pg_catalog.=) 'f'
-    and (k.conrelid operator(pg_catalog.=) v.oid or k.confrelid operator(pg_catalog.=) v.oid))`;
+  select pg_catalog.unnest(array[k.conrelid, k.confrelid]), true from involved v join pg_catalog.pg_class s on s.oid operator(pg_catalog.=) v.oid
+  cross join lateral ${joiningSql('v.oid', 's')} as k)`;
 
-/**
- * A query for the owners of the relations of `oids`, each once, with their names. They are looked up one by one: with a
- * condition on the owner, PostgreSQL would otherwise read all relations of the database for each table that is asked about.
- */
-export function ownersSql(oids: string): string {
-  return `select distinct c.relowner, pg_catalog.pg_get_userbyid(c.relowner) as name
-  from (${oids}) as v cross join lateral (
-    select s.relowner from pg_catalog.pg_class s where s.oid operator(pg_catalog.=) v.oid offset 0) as c`;
+/** Of what many relations have none: `each` of whether `c`, a row of pg_class, has any, and the versions of those that count. */
+function ofParts(c: string, each: (has: string, versions: string) => string): string[] {
+  const part = (has: string, from: string, of: string, id: string, counts: string) =>
+    each(
+      `${c}.${has}`,
+      `(select pg_catalog.string_agg(pg_catalog.concat(p.${id}, '/', p.xmin), '.' order by p.${id})
+      from pg_catalog.${from} p where p.${of} operator(pg_catalog.=) ${c}.oid and ${counts})`,
+    );
+  const checks = `p.contype operator(pg_catalog.=) 'c'`;
+  return [
+    part('relchecks operator(pg_catalog.>) 0', 'pg_constraint', 'conrelid', 'oid', checks),
+    part('relhastriggers', 'pg_trigger', 'tgrelid', 'oid', 'true'),
+    part(
+      'relhasindex',
+      'pg_index',
+      'indrelid',
+      'indexrelid',
+      '(p.indexprs is not null or p.indpred is not null)',
+    ),
+  ];
 }
+
+const tableVersion = (c: string): string => `(
+    select pg_catalog.string_agg(a.xmin::pg_catalog.text, '.' order by a.attnum) from pg_catalog.pg_attribute a
+    where a.attrelid operator(pg_catalog.=) ${c}.oid and a.attnum operator(pg_catalog.>) 0),
+    ${c}.relkind, ${c}.relhasrules, ${c}.relrowsecurity, ${c}.relispartition`;
 
 /**
  * The version of what a relation's rows pass through, as one text: its columns, including dropped ones, its triggers, checks and
  * index expressions, and whether it has rules, row-level security or a parent. Catalog rows are identified by the transactions
- * that wrote them. The function headgate.confirm() computes the same (functions/committing.sql). `c`: an alias of pg_class.
+ * that wrote them. `c`: an alias of pg_class.
  */
 export function versionSql(c: string): string {
-  const rows = (of: string, alias: string, where: string) =>
-    `(select pg_catalog.string_agg(pg_catalog.concat(${alias}, '/', ${of}.xmin), '.' order by ${alias}) ` +
-    `from pg_catalog.${where})`;
-  return `pg_catalog.concat_ws(' ', (
-    select pg_catalog.string_agg(a.xmin::pg_catalog.text, '.' order by a.attnum) from pg_catalog.pg_attribute a
-    where a.attrelid operator(pg_catalog.=) ${c}.oid and a.attnum operator(pg_catalog.>) 0),
-    ${c}.relkind, ${c}.relhasrules, ${c}.relrowsecurity, ${c}.relispartition,
-    case when ${c}.relchecks operator(pg_catalog.>) 0 then ${rows('k', 'k.oid', `pg_constraint k where k.conrelid operator(pg_catalog.=) ${c}.oid and k.contype operator(pg_catalog.=) 'c'`)} end,
-    case when ${c}.relhastriggers then ${rows('t', 't.oid', `pg_trigger t where t.tgrelid operator(pg_catalog.=) ${c}.oid`)} end,
-    case when ${c}.relhasindex then ${rows('i', 'i.indexrelid', `pg_index i where i.indrelid operator(pg_catalog.=) ${c}.oid and (i.indexprs is not null or i.indpred is not null)`)} end)`;
+  const all = [tableVersion(c), ...ofParts(c, (has, versions) => `case when ${has} then ${versions} end`)];
+  return `pg_catalog.concat_ws(' ', ${all.join(',\n    ')})`;
 }
 
-/** Types whose input runs code of their own: domains, and types that may contain one. */
-const typeRunsCode = (type: string) => `exists (
-      select from pg_catalog.pg_type y left join pg_catalog.pg_type e on e.oid operator(pg_catalog.=) y.typelem
-      where y.oid operator(pg_catalog.=) ${type} and (
-        y.oid operator(pg_catalog.>=) ${firstUserOid}::pg_catalog.oid and y.typtype not in ('b', 'e')
-        or e.oid operator(pg_catalog.>=) ${firstUserOid}::pg_catalog.oid and e.typtype not in ('b', 'e')))`;
-
-/** The same of the owner of a schema, who can rename it at any moment. `n`, `d`: aliases of pg_namespace and of the database's row in pg_database. */
-export const schemaTrustedSql = (n: string, d: string): string =>
-  trustedSql(
-    `case when pg_catalog.pg_get_userbyid(${n}.nspowner) = 'pg_database_owner' then ${d}.datdba else ${n}.nspowner end`,
-  );
-
 /**
- * Whether a statement that names the types of the columns may mean others than these: their owner, or that of their schema, is a role whose
- * code must not run, and can rename them at any moment and put a domain in their place; no lock on the table prevents that. Or the role
- * `writer` cannot name them.
+ * The functions confirm and stays of a schema: is a table still the one that its requests were checked and written for? `known`: what else is asked of
+ * `c`, its row of pg_class. Each part is a query of its own: most tables have few, and the engine prepares for all that one query might read. confirm is volatile,
+ * so that it sees what is committed when it is called: the calling statement may have waited for a lock, and its own snapshot is older. stays is evaluated when a
+ * statement is planned: not immutable, but declared so, so that the plan keeps its result. That is correct in a statement that also writes into the relation:
+ * PostgreSQL discards the plan when anything about that relation has changed, and a session that holds a lock on it has been told of all changes.
  */
-const typeIsOthers = (c: string, writer: string): string => `exists (
-      select from pg_catalog.pg_attribute a join pg_catalog.pg_type y on y.oid = a.atttypid
-      join pg_catalog.pg_namespace n on n.oid = y.typnamespace
-      join pg_catalog.pg_database d on d.datname = pg_catalog.current_database()
-      where a.attrelid = ${c}.oid and a.attnum > 0 and not a.attisdropped and y.oid >= ${firstUserOid}::pg_catalog.oid
-        and not (pg_catalog.has_schema_privilege(${writer}, n.oid, 'USAGE') and ${trustedSql('y.typowner')} and ${schemaTrustedSql('n', 'd')}))`;
+export const confirmFunctions = (schema: string, known: string): string => `
+create or replace function ${schema}.confirm(relation_name text, relation oid, mark text, owner oid) returns void
+language plpgsql as $body$
+declare
+  it pg_catalog.pg_class;
+  version text;
+begin
+  select c.* into it from pg_catalog.pg_class c
+  where c.oid operator(pg_catalog.=) confirm.relation and c.relowner operator(pg_catalog.=) confirm.owner${known};
+  version := pg_catalog.concat_ws(' ', ${tableVersion('it')});
+  ${ofParts('it', (has, of) => `if ${has} then version := pg_catalog.concat_ws(' ', version, ${of}); end if;`).join('\n  ')}
+  if (it.oid operator(pg_catalog.=) relation and pg_catalog.to_regclass(relation_name) operator(pg_catalog.=) relation
+    and version operator(pg_catalog.=) mark) is not true
+  then
+    raise exception using errcode = 'HG001', message = 'the table has changed since the request was checked';
+  end if;
+end $body$;
+create or replace function ${schema}.stays(relation_name text, relation oid, mark text, owner oid) returns boolean
+language plpgsql immutable as $body$
+begin
+  perform ${schema}.confirm(relation_name, relation, mark, owner);
+  return true;
+end $body$;`;
+
+/** Whether the same is true of the owner of a schema, who can rename it at any moment. `n`: an alias of pg_namespace. `public` belongs, by way of a role, to the owner of the database. */
+export const schemaTrustedSql = (n: string): string =>
+  trustedSql(`case when pg_catalog.pg_get_userbyid(${n}.nspowner) operator(pg_catalog.<>) 'pg_database_owner' then ${n}.nspowner
+    else (select d.datdba from pg_catalog.pg_database d where d.datname operator(pg_catalog.=) pg_catalog.current_database()) end`);
 
 /** Functions of PostgreSQL's own that are not immutable and run no user code. */
 const harmless = `'now', 'statement_timestamp', 'transaction_timestamp', 'clock_timestamp', 'timeofday', 'random', 'gen_random_uuid', 'uuidv4', 'uuidv7',
@@ -168,72 +161,66 @@ const notHarmless = `'satisfies_hash_partition'`;
  */
 const silentNodes = `array['%{JSONEXPR%', '%{JSONCONSTRUCTOREXPR%', ${[9, 10, 11, 12].map((op) => `'%{SQLVALUEFUNCTION :op ${op} %'`).join(', ')}]`;
 
-/** A constant of type regclass, and a call of nextval() for one, as of SERIAL: the beginnings of their nodes. */
-const regclassConstant = '[{]CONST :consttype 2205 ';
-const nextvalOfConstant = `[{]FUNCEXPR :funcid 1574 [^{]*:args [(]${regclassConstant}`;
-
-/** A type of a constant, or of a function's result, whose functions are its owner's: those of an index call subtype_diff of a range. */
-const typesOfExpressions = (c: string): string => `exists (
-      select from (
-        select 'pg_catalog.pg_constraint'::pg_catalog.regclass as place, k.oid from pg_catalog.pg_constraint k
-        where k.conrelid = ${c}.oid and k.conbin is not null
-        union all
-        select 'pg_catalog.pg_class'::pg_catalog.regclass, i.indexrelid from pg_catalog.pg_index i
-        where i.indrelid = ${c}.oid and (i.indexprs is not null or i.indpred is not null)
-      ) as e join pg_catalog.pg_depend p on p.classid = e.place and p.objid = e.oid and p.refclassid = 'pg_catalog.pg_type'::pg_catalog.regclass
-      where ${typeRunsCode('p.refobjid')})`;
+/** Whether the expression `e` of a part names a function, other than nextval(), that is a user's or does more than it is called for. */
+const callsCode = `exists (
+        select from pg_catalog.regexp_matches(e.tree, ':(?:funcid|opfuncid|elemfuncid) ([0-9]+)', 'g') as m
+        left join pg_catalog.pg_proc p on p.oid = m[1]::pg_catalog.oid
+        where (p.oid < ${firstUserOid}::pg_catalog.oid and p.proname not in (${notHarmless}) and (p.provolatile = 'i' or p.oid = 1574
+          or p.proname in (${harmless}) or p.proname ~ '^(timestamptz|timestamp|date|timetz|time|interval)_')) is not true)`;
 
 /**
- * The default `d` without its calls of nextval(), whose sequences pg_depend has (inertSql looks at them): not those of a constant that stood for
- * no relation yet when the default was made, and may be anybody's sequence since.
+ * Whether the default `e` calls nextval() for anything but one constant whose sequence, which pg_depend has, the role `writer` and the owner may use. A constant that
+ * stood for no relation yet when the default was made may be anybody's sequence since.
  */
-const withoutNextval = `case when (
-          select pg_catalog.count(*) from pg_catalog.regexp_matches(d.adbin::pg_catalog.text, '${regclassConstant}', 'g')) = (
-          select pg_catalog.count(distinct q.oid) from pg_catalog.pg_depend p join pg_catalog.pg_class q on q.oid = p.refobjid
-          where p.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass and p.objid = d.oid
-            and p.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass and q.relkind = 'S')
-          then pg_catalog.regexp_replace(d.adbin::pg_catalog.text, '${nextvalOfConstant}', '', 'g') else d.adbin::pg_catalog.text end`;
+const countsOthers = (c: string, writer: string): string => `e.tree like '%:funcid 1574 %' and (
+        e.tree ~ '^(?!.*:funcid 1574 .*:funcid 1574 )(?!.*:consttype 2205 .*:consttype 2205 ).*[{]FUNCEXPR :funcid 1574 [^{]*:args [(][{]CONST :consttype 2205 ' and (
+          select pg_catalog.bool_and(pg_catalog.has_sequence_privilege(${writer}, q.oid, 'USAGE') and pg_catalog.has_sequence_privilege(${c}.relowner, q.oid, 'USAGE'))
+          from pg_catalog.pg_depend p join pg_catalog.pg_class q on q.oid = p.refobjid and q.relkind = 'S'
+          where p.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass and p.classid = e.place and p.objid = e.id
+            and p.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass)) is not true`;
+
+/**
+ * Whether a part depends on a type of users that is anything but a base type, an enum or an array of these, which run no code of the table's owner; or that
+ * the role `writer` cannot name; or that is, with its schema, not of a role that could act as Headgate's: others can rename it and put a domain in its
+ * place, give it casts, or give a range functions that an index calls, and no lock on the table prevents that.
+ */
+const usesTypeWithCode = (writer: string): string => `exists (
+        select from pg_catalog.pg_depend p join pg_catalog.pg_type y on y.oid = p.refobjid
+        left join pg_catalog.pg_type t on t.oid = y.typelem join pg_catalog.pg_namespace n on n.oid = y.typnamespace
+        where p.classid = e.place and p.objid = e.id and p.refclassid = 'pg_catalog.pg_type'::pg_catalog.regclass
+          and not (y.typtype in ('b', 'e') and coalesce(t.typtype, 'b') in ('b', 'e') and pg_catalog.has_schema_privilege(${writer}, n.oid, 'USAGE')
+            and ${trustedSql('y.typowner')} and ${schemaTrustedSql('n')}))`;
 
 /**
  * Whether storing a row runs nothing but functions of PostgreSQL's own that do only what they are called for, and the role `writer` (a name) may do that:
- * true for a plain table whose expressions call only such functions. `set_config` in a CHECK counts as code, and so does anything that cannot
- * be determined, and every trigger, those of foreign keys too. Defaults are printed, and parsed again with the rows: casts of user-defined types, which their owner may have
- * created since, count as code unless the whole default is a constant. What it gets wrong runs with the rights of `writer`.
+ * true for a plain table whose parts (columns, defaults, constraints, indexes) name nothing else. `set_config` in a CHECK counts as code, and so does anything that
+ * cannot be determined, and every trigger, those of foreign keys too. What it gets wrong runs with the rights of `writer`.
  */
 export function inertSql(c: string, writer: string): string {
   return `(${c}.relkind = 'r' and not ${c}.relhasrules and not ${c}.relrowsecurity and not ${c}.relispartition
     and not (${c}.relhastriggers and exists (select from pg_catalog.pg_trigger t where t.tgrelid = ${c}.oid and t.tgtype & 28::pg_catalog.int2 <> 0))
     and pg_catalog.has_schema_privilege(${writer}, ${c}.relnamespace, 'USAGE')
-    and not exists (select from pg_catalog.pg_attribute a
-      where a.attrelid = ${c}.oid and a.attnum > 0 and not a.attisdropped and ${typeRunsCode('a.atttypid')})
     and not exists (select from pg_catalog.pg_statistic_ext s where s.stxrelid = ${c}.oid and s.stxexprs is not null)
-    and not ${typeIsOthers(c, writer)} and not ${typesOfExpressions(c)}
-    and not exists (
-      select from pg_catalog.pg_attrdef d join pg_catalog.pg_depend p on p.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass
-        and p.objid = d.oid and p.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
-      join pg_catalog.pg_class q on q.oid = p.refobjid
-      where d.adrelid = ${c}.oid and case when q.relkind = 'S' then not (pg_catalog.has_sequence_privilege(${writer}, q.oid, 'USAGE')
-        and pg_catalog.has_sequence_privilege(${c}.relowner, q.oid, 'USAGE')) end)
-    and not exists (
-      select from pg_catalog.pg_attrdef d join pg_catalog.pg_depend p on p.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass
-        and p.objid = d.oid and p.refclassid = 'pg_catalog.pg_type'::pg_catalog.regclass
-      where d.adrelid = ${c}.oid and d.adbin::pg_catalog.text !~ '^[{]CONST [^{]*$')
     and not exists (
       select from (
-        select ${withoutNextval} as tree
-        from pg_catalog.pg_attrdef d where d.adrelid = ${c}.oid
+        select 'pg_catalog.pg_class'::pg_catalog.regclass as place, ${c}.oid as id, null as tree
         union all
-        select k.conbin::pg_catalog.text from pg_catalog.pg_constraint k where k.conrelid = ${c}.oid and k.conbin is not null
+        select 'pg_catalog.pg_attrdef'::pg_catalog.regclass, d.oid, d.adbin::pg_catalog.text from pg_catalog.pg_attrdef d where d.adrelid = ${c}.oid
         union all
-        select pg_catalog.concat(i.indexprs::pg_catalog.text, i.indpred::pg_catalog.text)
+        select 'pg_catalog.pg_constraint'::pg_catalog.regclass, k.oid, k.conbin::pg_catalog.text
+        from pg_catalog.pg_constraint k where k.conrelid = ${c}.oid and k.conbin is not null
+        union all
+        select 'pg_catalog.pg_class'::pg_catalog.regclass, i.indexrelid, pg_catalog.concat(i.indexprs::pg_catalog.text, i.indpred::pg_catalog.text)
         from pg_catalog.pg_index i where i.indrelid = ${c}.oid
-      ) as e
-      left join lateral pg_catalog.regexp_matches(e.tree, ':(funcid|opfuncid|resulttype|elemfuncid) ([0-9]+)', 'g') as m on true
-      left join pg_catalog.pg_proc p on p.oid = m[2]::pg_catalog.oid
-      where case when e.tree like any (${silentNodes}) then true when m is null then false
-        when m[1] = 'resulttype' then m[2]::pg_catalog.int8 >= ${firstUserOid}
-        when p.oid is null then true
-        else p.oid >= ${firstUserOid}::pg_catalog.oid or p.proname in (${notHarmless}) or not (p.provolatile = 'i'
-          or p.proname in (${harmless})
-          or p.proname ~ '^(timestamptz|timestamp|date|timetz|time|interval)_') end))`;
+      ) as e (place, id, tree)
+      where e.tree like any (${silentNodes}) or ${callsCode} or ${countsOthers(c, writer)} or ${usesTypeWithCode(writer)}))`;
 }
+
+/** The function that says, when a webhook table is made, whether its rows run code of an owner for whom Headgate's role, which owns the catalog, cannot log in. */
+export const lacksLoginFunction = `
+create or replace function headgate.lacks_login(relation oid) returns boolean
+language sql stable set search_path = pg_catalog, pg_temp as $body$
+  select not (${loginableSql('c.relowner', 'me')} or pg_has_role(c.relowner, me.oid, 'MEMBER') or ${inertSql('c', 'me.rolname')})
+  from pg_class c, pg_class h join pg_roles me on me.oid = h.relowner
+  where c.oid = lacks_login.relation and h.oid = 'headgate.webhook_table'::regclass
+$body$;`;

@@ -137,7 +137,7 @@ const codeSql = `pg_catalog.json_build_object(
     'writer', me.writer,
     'apart', me.apart,
     'trusted', ${trustedSql('c.relowner')},
-    'schema_trusted', (select ${schemaTrustedSql('n', 'd')} from pg_catalog.pg_database d where d.datname = pg_catalog.current_database()),
+    'schema_trusted', ${schemaTrustedSql('n')},
     'loginable', ${loginableSql('c.relowner', 'me')},
     'inert', ${inertSql('c', 'me.writer')},
     'asks', c.relrowsecurity or coalesce('security_invoker=true' = any (c.reloptions) or 'security_invoker=on' = any (c.reloptions), false))`;

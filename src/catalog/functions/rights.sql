@@ -10,7 +10,7 @@ BEGIN
   FOR private IN
     SELECT p.oid::regprocedure AS signature FROM pg_proc p
     WHERE p.pronamespace = 'headgate'::regnamespace AND has_function_privilege('public', p.oid, 'EXECUTE') AND p.proname <> ALL (ARRAY[
-      'add_includes', 'added', 'admit', 'admit_writer', 'alter_checks', 'alter_options', 'answer_clauses', 'are_includes', 'are_places', 'ask',
+      'add_includes', 'added', 'admit', 'alter_checks', 'alter_options', 'answer_clauses', 'are_includes', 'are_places', 'ask',
       'base_type', 'body_columns', 'choose_collect', 'choose_document', 'column_definition', 'confirm', 'create_token', 'create_webhook_table',
       'describe', 'distribute', 'distributing_column', 'distribution', 'document_option', 'drop_check', 'explain_validate', 'flush',
       'forget_ignored_keys', 'forget_rejected', 'hold_code', 'identity_options', 'is_place', 'join_schema', 'keep_empty', 'lacks_login',

@@ -77,7 +77,7 @@ BEGIN
       MESSAGE = 'the primary key of a webhook table cannot be DEFERRABLE or WITHOUT OVERLAPS',
       DETAIL = 'Rows replace those of the same key by INSERT ... ON CONFLICT, which needs a plain one.';
   END IF;
-  CALL headgate.admit_writer(made);
+  CALL headgate.admit(made, NULL);
   placed := headgate.place_includes(made, includes);
   private := headgate.place_private(made, placed, NULL, (options ->> 'private')::jsonb);
   chosen := headgate.choose_document(made, placed || private, coalesce(options ->> 'format', 'json'), document);

@@ -1,12 +1,18 @@
 -- The role that stores rows of tables that run no code: on Headgate's own engine `headgate_commit`, which may do nothing else, and
 -- elsewhere Headgate's own.
 
--- Lets a role write into a table. Run by its owner, or by a superuser. The schema may belong to somebody else, who has then granted USAGE.
+-- Lets a role write into a table. Run by its owner, for Headgate's own role (NULL), if that stores rows; or by a superuser, for the other one. The schema may
+-- belong to somebody else, who has then granted USAGE.
 CREATE OR REPLACE PROCEDURE headgate.admit(relation oid, writer name)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
   place record;
 BEGIN
+  writer := coalesce(writer, (SELECT pg_get_userbyid(c.relowner) FROM pg_class c
+    WHERE c.oid = 'headgate.webhook_table'::regclass AND NOT EXISTS (SELECT FROM headgate.writer_role)));
+  IF writer IS NULL THEN
+    RETURN;
+  END IF;
   SELECT n.oid, n.nspname, n.nspowner INTO place
   FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = admit.relation;
   IF NOT has_schema_privilege(writer, place.oid, 'USAGE') THEN
@@ -34,40 +40,6 @@ BEGIN
   LOOP
     EXECUTE format('GRANT USAGE ON SEQUENCE %s TO %I', place.sequence, writer);
   END LOOP;
-END
-$body$;
-
--- Whether rows of a table run code of an owner for whom Headgate cannot log in, as far as can be seen when the table is made (relations/shape.ts
--- sees everything).
-CREATE OR REPLACE FUNCTION headgate.lacks_login(relation oid) RETURNS boolean
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
-  SELECT NOT (me.rolsuper OR pg_has_role(c.relowner, me.oid, 'MEMBER') OR me.rolcreaterole AND (
-      current_setting('server_version_num')::int < 160000 OR pg_has_role(me.oid, c.relowner, 'MEMBER WITH ADMIN OPTION')))
-    AND to_regrole('headgate_as_' || c.relowner) IS NULL
-    AND (c.relkind = 'p' OR EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgtype & 28 <> 0)
-      OR EXISTS (
-        SELECT FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
-        WHERE a.attrelid = c.oid AND a.attnum > 0 AND y.oid >= 16384 AND y.typtype NOT IN ('b', 'e'))
-      OR EXISTS (
-        SELECT FROM pg_depend d WHERE d.refclassid = 'pg_proc'::regclass AND (d.classid, d.objid) IN (
-          SELECT 'pg_attrdef'::regclass, f.oid FROM pg_attrdef f WHERE f.adrelid = c.oid
-          UNION ALL SELECT 'pg_constraint'::regclass, k.oid FROM pg_constraint k WHERE k.conrelid = c.oid)))
-  FROM pg_class c, pg_class h JOIN pg_roles me ON me.oid = h.relowner
-  WHERE c.oid = lacks_login.relation AND h.oid = 'headgate.webhook_table'::regclass
-$body$;
-
--- Called by the owner of a table that becomes a webhook table, where Headgate's own role stores its rows; the other one is let in by
--- headgate.do_register().
-CREATE OR REPLACE PROCEDURE headgate.admit_writer(relation oid)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-DECLARE
-  writer name;
-BEGIN
-  SELECT r.rolname INTO writer FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
-  WHERE c.oid = 'headgate.webhook_table'::regclass AND NOT EXISTS (SELECT FROM headgate.writer_role w);
-  IF writer IS NOT NULL THEN
-    CALL headgate.admit(relation, writer);
-  END IF;
 END
 $body$;
 
