@@ -169,11 +169,13 @@ async function refusesOthers(headgate: Headgate): Promise<void> {
   assert.equal(await machine(await enterAs(headgate, 'alice', 'alice password')), 'null');
   // Requests that were let in, and whose bodies come after the logout.
   const late = await Promise.all(
-    [
-      ['tab', {}],
-      ['sql', { sql: 'SELECT 1', write: false }],
-      ['sql', { sql: 'SELECT 1', write: true }],
-    ].map(([path, value]) => halfSent(port, String(path), value, { ...jsonHeaders, authorization })),
+    (
+      [
+        ['tab', {}],
+        ['sql', { sql: 'SELECT 1', write: false }],
+        ['sql', { sql: 'SELECT 1', write: true }],
+      ] as const
+    ).map(([path, value]) => halfSent(port, path, value, { ...jsonHeaders, authorization })),
   );
   await post(port, 'logout', {}, token);
   assert.equal(await sql({ ...jsonHeaders, authorization }), 401);
