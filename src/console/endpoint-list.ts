@@ -17,11 +17,35 @@ export interface EndpointFilter {
   readonly text: string;
   readonly show: Show;
   readonly sort: Sort;
+  /** Of a sender, or of all others; null: any, or none. */
+  readonly checks: Checks | null;
+  /** A role; '': any. */
+  readonly owner: string;
   /** From 0. */
   readonly page: number;
 }
 
+/** Checks by their keys (`countSenders`). */
+interface Checks {
+  /** Of all senders that are known. */
+  readonly ids: readonly string[];
+  readonly keys: readonly string[];
+  /** Every other one. */
+  readonly isNot: boolean;
+}
+
+export const noEndpointFilter: EndpointFilter = {
+  text: '',
+  show: 'all',
+  sort: 'state',
+  checks: null,
+  owner: '',
+  page: 0,
+};
+
 export const endpointsPage = 50;
+/** Of those that are counted by their sender. */
+const checksMax = 500;
 
 const secretsOf = (oid: string): string =>
   `(SELECT string_agg(x.name, ', ' ORDER BY b.position) FROM headgate.webhook_table_secret b JOIN headgate.secret x ON x.id = b.secret_id WHERE b.relation::oid = ${oid})`;
@@ -45,7 +69,9 @@ ORDER BY window_from DESC`;
  * Every webhook table of the role with its state and its rank: 0 nothing gets in, 1 most signatures fail, a tenth does
  * not fit, or deliveries of its sender's log are missing or cannot be known, 2 open to anyone, 3 some are refused, 4 all are stored, 5 none came.
  */
-const ranked = (text: string): string => `listed AS MATERIALIZED (
+const ranked = (
+  filter: EndpointFilter,
+): string => `${filter.checks === null ? '' : `${keyed(filter.checks.ids, filter.checks)}, `}listed AS MATERIALIZED (
   SELECT e.relation AS oid, e.schema_name AS nspname, e.table_name AS relname, w.expression, e.last_at, ${stateOf('e')},
     CASE WHEN e.state = 'nothing stored'::text THEN 0
       WHEN e.state IN ('signatures fail'::text, 'many refused'::text) OR e.log_problem IS NOT NULL OR e.missing > 0 THEN 1
@@ -53,12 +79,77 @@ const ranked = (text: string): string => `listed AS MATERIALIZED (
       WHEN e.state = 'some refused'::text THEN 3
       WHEN e.state = 'stored'::text THEN 4 ELSE 5 END AS rank
   FROM headgate.endpoint_states e
-  JOIN headgate.webhook_table w ON w.relation::oid = e.relation${
-    text === ''
-      ? ''
-      : `\n  WHERE strpos(lower(pg_catalog.concat(e.schema_name, '.'::text, e.table_name, ' '::text, ${secretsOf('e.relation')})), lower(${literal(text)})) > 0`
-  }
+  JOIN headgate.webhook_table w ON w.relation::oid = e.relation${conditionsOf(filter)
+    .map((it, i) => `\n  ${i === 0 ? 'WHERE' : 'AND'} ${it}`)
+    .join('')}
 )`;
+
+function conditionsOf({ text, checks, owner }: EndpointFilter): readonly string[] {
+  const keys = `(SELECT k.oid FROM keyed k WHERE ${checks?.isNot === true ? 'NOT ' : ''}(k.key = ANY (ARRAY[${checks?.keys.map(literal).join(', ') ?? ''}]::text[])))`;
+  return [
+    ...(text === ''
+      ? []
+      : [
+          `strpos(lower(pg_catalog.concat(e.schema_name, '.'::text, e.table_name, ' '::text, ${secretsOf('e.relation')})), lower(${literal(text)})) > 0`,
+        ]),
+    ...(checks === null ? [] : [`e.relation IN ${keys}`]),
+    ...(owner === ''
+      ? []
+      : [
+          `e.relation IN (SELECT c.oid FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner WHERE r.rolname = ${literal(owner)}::name)`,
+        ]),
+  ];
+}
+
+/**
+ * Every check with a key: two checks with the same key are of the same sender. That depends on the expression without the names of its secrets, and on
+ * the senders after which a secret is named.
+ */
+const keyed = (ids: readonly string[], { keys, isNot }: Omit<Checks, 'ids'> = anyCheck): string => {
+  const forms = isNot
+    ? ''
+    : `\n  WHERE f.form = ANY (ARRAY[${[...new Set(keys.map(formOf))].map(literal).join(', ')}]::text[])`;
+  return `keyed AS MATERIALIZED (
+  SELECT f.oid, f.expression, f.aliases, pg_catalog.concat(f.form, '/'::text,
+    (SELECT string_agg(DISTINCT i.id, ','::text ORDER BY i.id) FROM unnest(f.aliases) a (alias), unnest(${literal(`{${ids.join(',')}}`)}::text[]) i (id)
+     WHERE a.alias = i.id OR pg_catalog.starts_with(a.alias, pg_catalog.concat(i.id, '_'::text)))) AS key
+  FROM (
+    SELECT w.relation::oid AS oid, w.expression, s.aliases, pg_catalog.concat(
+      pg_catalog.hashtextextended(pg_catalog.regexp_replace(w.expression, '\\m('::text || s.names || ')\\M'::text, '?'::text, 'g'::text), 0::bigint)) AS form
+    FROM headgate.webhook_table w
+    CROSS JOIN LATERAL (
+      SELECT pg_catalog.array_agg(b.alias ORDER BY b.position) AS aliases,
+        string_agg(pg_catalog.regexp_replace(b.alias, '(\\W)'::text, '\\\\\\1'::text, 'g'::text), '|'::text) AS names
+      FROM headgate.webhook_table_secret b WHERE b.relation::oid = w.relation::oid
+    ) s
+    WHERE w.expression IS NOT NULL AND headgate.sees_table(w.relation)
+    OFFSET 0
+  ) f${forms}
+)`;
+};
+
+const anyCheck = { keys: [], isNot: true } as const;
+const formOf = (key: string): string => key.split('/', 1)[0] ?? '';
+
+/** Checks by key, those of most endpoints first, with the number of endpoints and one of the checks. */
+export const countSenders = (ids: readonly string[]): string => `WITH ${keyed(ids)}
+SELECT k.key, count(*) AS endpoints, (pg_catalog.array_agg(k.expression ORDER BY k.oid))[1] AS expression,
+  (pg_catalog.array_agg(pg_catalog.array_to_json(k.aliases)::text ORDER BY k.oid))[1] AS aliases
+FROM keyed k
+GROUP BY k.key
+ORDER BY endpoints DESC, k.key
+LIMIT ${checksMax}`;
+
+/** Owners whose names contain a text, those of most endpoints first. */
+export const countOwners = (
+  text: string,
+  max: number,
+): string => `SELECT r.rolname AS owner, count(*) AS endpoints
+FROM headgate.webhook_table w JOIN pg_class c ON c.oid = w.relation::oid JOIN pg_roles r ON r.oid = c.relowner
+WHERE headgate.sees_table(w.relation)${text === '' ? '' : ` AND strpos(lower(r.rolname::text), lower(${literal(text)})) > 0`}
+GROUP BY r.rolname
+ORDER BY endpoints DESC, r.rolname
+LIMIT ${max}`;
 
 const showing: Readonly<Record<Show, string>> = {
   all: 'true',
@@ -74,24 +165,19 @@ const sorting: Readonly<Record<Sort, string>> = {
   refused: 'l.unauthorized + l.refused DESC, ',
 };
 
-export const countEndpoints = (text: string): string => `WITH ${ranked(text)}
+export const countEndpoints = (filter: EndpointFilter): string => `WITH ${ranked(filter)}
 SELECT ${shows.map((show) => `count(*) FILTER (WHERE ${showing[show]}) AS "${show}"`).join(', ')} FROM listed l`;
 
 /** All of the role. */
 export const countTables = `SELECT count(*) AS "all" FROM headgate.webhook_table w WHERE headgate.sees_table(w.relation)`;
 
 /** One page, with what only its own tables are asked for. */
-export const listEndpoints = ({
-  text,
-  show,
-  sort,
-  page,
-}: EndpointFilter): string => `WITH ${locked}, ${ranked(text)},
+export const listEndpoints = (filter: EndpointFilter): string => `WITH ${locked}, ${ranked(filter)},
 shown AS MATERIALIZED (
   SELECT l.*, pg_catalog.row_number() OVER () AS place FROM (
-    SELECT l.* FROM listed l WHERE ${showing[show]}
-    ORDER BY ${sorting[sort]}l.nspname, l.relname
-    LIMIT ${endpointsPage} OFFSET ${Math.trunc(page) * endpointsPage}
+    SELECT l.* FROM listed l WHERE ${showing[filter.show]}
+    ORDER BY ${sorting[filter.sort]}l.nspname, l.relname
+    LIMIT ${endpointsPage} OFFSET ${Math.trunc(filter.page) * endpointsPage}
   ) l
 )
 SELECT s.oid, s.nspname, s.relname, s.expression, ${secretsOf('s.oid')} AS secrets,
@@ -195,7 +281,7 @@ FROM (
 }
 
 /** Tables that need somebody: those of ranks 0 and 1, the worst first; `needing`: how many they are. */
-export const listNeeds = `WITH ${ranked('')}
+export const listNeeds = `WITH ${ranked(noEndpointFilter)}
 SELECT count(*) OVER () AS needing, l.nspname, l.relname, l.rank, ${stateOf('l')},
   ${secretsOf('l.oid')} AS secrets, headgate.owns_table(l.oid) AS owned
 FROM listed l WHERE l.rank < 2

@@ -325,6 +325,58 @@ suite('the pages of the console', () => {
       await page.getByRole('dialog', { name: 'Jump to' }).waitFor({ state: 'hidden' });
     });
 
+    await t.test('endpoints of one sender, and of one owner, with counts', async () => {
+      await client.query(`CREATE ROLE filterer; CREATE SECRET filtered_key WITH (backend = 'meta') AS 'k';
+        CREATE SECRET clerk_key WITH (backend = 'meta') AS 'whsec_c2VjcmV0c2VjcmV0c2VjcmV0'; CREATE SECRET resend_key WITH (backend = 'meta') AS 'whsec_c2VjcmV0c2VjcmV0c2VjcmV0';
+        CREATE TABLE of_github (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET filtered_key USING github;
+        CREATE TABLE of_github_too (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET clerk_key, filtered_key USING github;
+        CREATE TABLE of_clerk (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET clerk_key USING clerk;
+        CREATE TABLE of_resend (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET resend_key USING resend;
+        CREATE TABLE of_nobody (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET filtered_key AS secure_compare(headers ->> 'x-key', filtered_key);
+        ALTER TABLE of_clerk OWNER TO filterer`);
+      const names = page.locator('.wide-rows td.url b');
+      const shown = (...wanted: string[]) =>
+        within(15_000, async () =>
+          assert.deepEqual((await names.allInnerTexts()).toSorted(), wanted.toSorted()),
+        );
+      await page.goto(`${base}#/dev/endpoints?sort=name`);
+      await page.reload();
+      await names.first().waitFor();
+      await page.getByRole('button', { name: '+ Sender' }).click();
+      const menu = page.locator('.menu');
+      await menu.getByRole('button', { name: /^GitHub\s*2/ }).waitFor();
+      await menu.getByRole('searchbox', { name: 'Find a sender' }).fill('cler');
+      await menu.getByRole('button', { name: /^Clerk\s*1/ }).click();
+      // They sign alike, and are told apart by the names of their secrets.
+      await shown('of_clerk');
+      assert.equal(hashOf(page), '#/dev/endpoints?sender=clerk&sort=name');
+      await page.getByRole('button', { name: /^All\s*1$/ }).waitFor();
+      await page.goBack();
+      await page.getByRole('button', { name: '+ Sender' }).waitFor();
+      await page.goto(`${base}#/dev/endpoints?sender=github`);
+      await page.reload();
+      await shown('of_github', 'of_github_too');
+      await page.getByText('1 – 2 of 2').waitFor();
+      await page.getByRole('searchbox', { name: 'Search endpoints' }).fill('too');
+      await shown('of_github_too');
+      assert.equal(hashOf(page), '#/dev/endpoints?q=too&sender=github');
+      await page.goto(`${base}#/dev/endpoints?sender=own`);
+      await page.reload();
+      await shown('checked', 'of_nobody');
+      await page.getByRole('button', { name: 'Clear Sender' }).click();
+      await page.getByRole('button', { name: '+ Owner' }).click();
+      await menu.getByRole('searchbox', { name: 'Find an owner' }).fill('FILT');
+      await menu.getByRole('button', { name: /^filterer\s*1/ }).click();
+      await shown('of_clerk');
+      assert.equal(hashOf(page), '#/dev/endpoints?owner=filterer');
+      assert.deepEqual(await serious(page), []);
+      await page.goto(`${base}#/dev/endpoints?owner=filterer&sender=github`);
+      await page.getByText('No endpoint matches.').waitFor();
+      await page.getByRole('button', { name: 'Show all' }).click();
+      await holds(page, `location.hash === '#/dev/endpoints'`);
+      await names.first().waitFor();
+    });
+
     await t.test('the page of secrets opens the one that is asked for, and no other', async () => {
       await client.query(`CREATE SECRET of_nothing WITH (backend = 'meta') AS 'k'`);
       await page.goto(`${base}#/dev/secrets?q=of_nothing`);

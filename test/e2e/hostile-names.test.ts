@@ -26,10 +26,13 @@ import { readOrders, rowPage, startsOf } from '../../src/console/row-pages.ts';
 import {
   compareTraffic,
   countEndpoints,
+  countOwners,
+  countSenders,
   findEndpoints,
   listEndpoints,
   listNeeds,
   listTraffic,
+  noEndpointFilter,
   readFacts,
   readState,
   readTraffic,
@@ -170,9 +173,16 @@ const shown = {
   readOrder: readOrder(hooks),
   listColumns,
   listDatabases,
-  countEndpoints: countEndpoints('hook'),
-  listEndpoints: listEndpoints({ text: 'HOOK', show: 'all', sort: 'state', page: 0 }),
-  listEndpointsThatNeed: listEndpoints({ text: '', show: 'need', sort: 'refused', page: 0 }),
+  countEndpoints: countEndpoints({ ...noEndpointFilter, text: 'hook' }),
+  listEndpoints: listEndpoints({ ...noEndpointFilter, text: 'HOOK' }),
+  listEndpointsThatNeed: listEndpoints({ ...noEndpointFilter, show: 'need', sort: 'refused' }),
+  listEndpointsOfOthers: listEndpoints({
+    ...noEndpointFilter,
+    checks: { ids: ['github'], keys: ['none'], isNot: true },
+    owner: 'root',
+  }),
+  countSenders: countSenders(['github', 'guard']),
+  countOwners: countOwners('O', 5),
   compareTraffic: compareTraffic(null, 1),
   compareTrafficOf: compareTraffic(hooks, 7),
   findEndpoints: findEndpoints('HOOK', 5),
@@ -282,7 +292,7 @@ test('a table that somebody has locked is listed without its size, and no view w
   await holder.query('BEGIN; LOCK TABLE held, old; REINDEX INDEX indexed_pkey');
   // A view that waits fails.
   await client.query(`SET lock_timeout = '5s'`);
-  const everything = listEndpoints({ text: '', show: 'all', sort: 'name', page: 0 });
+  const everything = listEndpoints({ ...noEndpointFilter, sort: 'name' });
   for (const sql of [everything, listGrowth]) {
     const { rows } = await client.query<{ relname: string; bytes: string | null }>(sql);
     const known = rows.map(({ relname, bytes }) => [relname, bytes === null ? null : Number(bytes) > 0]);

@@ -3,7 +3,7 @@
  * sender of each, its state in words, and a day of requests.
  */
 import type { JSX } from 'preact';
-import { useRef, useState } from 'preact/hooks';
+import { useRef } from 'preact/hooks';
 import type { SenderName } from '../api.ts';
 import { digitsText, sizeText } from '../visible-text.ts';
 import { countEndpoints, endpointsPage, listEndpoints, listTraffic, shows, sorts } from '../endpoint-list.ts';
@@ -17,13 +17,16 @@ import type { BarKind } from './chart.tsx';
 import { FirstSteps } from './first-steps.tsx';
 import { sumsOf } from './time-range.tsx';
 import { keyOf, lastSeen } from './live.ts';
-import { rowsOf, useLoaded, useRows, useSettled } from './load.ts';
+import { rowsOf, useLoaded, useRowsIf } from './load.ts';
+import { useTyped } from './text-filter.ts';
 import type { ResultRow } from './load.ts';
 import { Ago, Badge, Copy, Listing, NewEndpoint, Sql } from './components.tsx';
 import { timeOf } from '../request-rows.ts';
 import { go, route, to } from './route.ts';
 import { call, look } from './server.ts';
 import { rowOf, stateOf, useUnusable } from './endpoint-problem.tsx';
+import { checksOf, OwnerChip, SenderChip, useSenderChoices } from './endpoint-filters.tsx';
+import type { SenderChoices } from './endpoint-filters.tsx';
 import { useNeedsCounted } from './endpoint-problems.ts';
 import type { EndpointStatus } from './endpoint-problem.tsx';
 
@@ -33,30 +36,46 @@ export { urlOf } from './address.tsx';
 const labels = { all: 'All', need: 'Need you', open: 'Open to anyone', quiet: 'Quiet' } as const;
 const sortLabels = { state: 'State', name: 'Name', requests: 'Requests', refused: 'Refused' } as const;
 
+/** Without the checks of its sender, which the engine and the server know. */
 function filterOf(query: URLSearchParams): EndpointFilter {
   return {
     text: query.get('q') ?? '',
     show: shows.find((it) => it === query.get('show')) ?? 'all',
     sort: sorts.find((it) => it === query.get('sort')) ?? 'state',
+    checks: null,
+    owner: query.get('owner') ?? '',
     page: Math.max(0, Math.trunc(Number(query.get('page') ?? 0)) || 0),
   };
 }
 
 export function Endpoints(): JSX.Element {
-  const filter = filterOf(route.value.query);
-  const [text, setText] = useState(filter.text);
-  const settled = useSettled(text);
-  const change = (to: Partial<EndpointFilter>): void => {
-    const next = { ...filter, page: 0, ...to };
+  const { query } = route.value;
+  const asked = filterOf(query);
+  const sender = query.get('sender') ?? '';
+  const choices = useSenderChoices(sender !== '');
+  const isKnown = sender === '' || choices.value !== null;
+  const checks = sender === '' || choices.value === null ? null : checksOf(choices.value, sender);
+  const filter = { ...asked, checks };
+  const change = (to: Change): void => {
+    const next = { ...filter, sender, page: 0, ...to };
     const { show, sort, page } = next;
-    const query = { q: next.text, show: show === 'all' ? '' : show, sort: sort === 'state' ? '' : sort };
-    go(['endpoints'], { ...query, page: page === 0 ? '' : String(page) }, to.page === undefined);
+    const wanted = {
+      q: next.text,
+      show: show === 'all' ? '' : show,
+      sender: next.sender,
+      owner: next.owner,
+      sort: sort === 'state' ? '' : sort,
+    };
+    const isStep = (['page', 'sender', 'owner'] as const).some((it) => to[it] !== undefined);
+    go(['endpoints'], { ...wanted, page: page === 0 ? '' : String(page) }, !isStep);
   };
-  if (settled === text && text !== filter.text) change({ text });
-  const sql = listEndpoints(filter);
-  const loaded = useRows(sql, 15_000);
-  const counts = useRows(countEndpoints(filter.text), 30_000).value?.[0] ?? null;
-  useNeedsCounted(filter.text === '' ? (counts?.['need'] ?? null) : null);
+  const [text, setText] = useTyped(filter.text, (to) => change({ text: to }));
+  const [sql, countsSql] = [listEndpoints(filter), countEndpoints(filter)];
+  const rows = useRowsIf(isKnown ? sql : null, 15_000);
+  const loaded = isKnown ? rows : { ...rows, value: null, failure: choices.failure };
+  const counts = useRowsIf(isKnown ? countsSql : null, 30_000).value?.[0] ?? null;
+  const isAll = filter.text + sender + filter.owner === '';
+  useNeedsCounted(isAll ? (counts?.['need'] ?? null) : null);
   const total = Number(counts?.[filter.show] ?? 0);
   return (
     <>
@@ -67,16 +86,16 @@ export function Endpoints(): JSX.Element {
         <SearchField label="Search endpoints" placeholder="Name or secret" value={text} set={setText} />
         <NewEndpoint />
       </header>
-      <Filters filter={filter} counts={counts} change={change} />
+      <Filters filter={filter} sender={sender} choices={choices.value} counts={counts} change={change} />
       <Listing
         loaded={loaded}
         empty={
-          filter.text === '' && filter.show === 'all' && filter.page === 0 ? (
+          isAll && filter.show === 'all' && filter.page === 0 ? (
             <FirstSteps />
           ) : (
             <>
               No endpoint matches.{' '}
-              <button type="button" onClick={() => (setText(''), change({ text: '', show: 'all' }))}>
+              <button type="button" onClick={() => change({ text: '', show: 'all', sender: '', owner: '' })}>
                 Show all
               </button>
             </>
@@ -86,18 +105,22 @@ export function Endpoints(): JSX.Element {
         {(rows) => <Table rows={rows} />}
       </Listing>
       {counts === null ? null : <Pages filter={filter} total={total} turn={(page) => change({ page })} />}
-      <Sql text={[sql, countEndpoints(filter.text)].join(';\n\n')} />
+      <Sql text={[sql, countsSql].join(';\n\n')} />
     </>
   );
 }
 
+type Change = Partial<EndpointFilter & { readonly sender: string }>;
+
 interface FiltersProps {
   readonly filter: EndpointFilter;
+  readonly sender: string;
+  readonly choices: SenderChoices | null;
   readonly counts: ResultRow | null;
-  readonly change: (to: Partial<EndpointFilter>) => void;
+  readonly change: (to: Change) => void;
 }
 
-function Filters({ filter, counts, change }: FiltersProps): JSX.Element {
+function Filters({ filter, sender, choices, counts, change }: FiltersProps): JSX.Element {
   return (
     <div class="row-of wrap filter-row">
       <div class="segments" role="group" aria-label="Show">
@@ -112,21 +135,25 @@ function Filters({ filter, counts, change }: FiltersProps): JSX.Element {
           </button>
         ))}
       </div>
-      <label class="row-of">
-        <span class="faint">Sort by</span>
-        <select
-          value={filter.sort}
-          onChange={(event) =>
-            change({ sort: sorts.find((it) => it === event.currentTarget.value) ?? 'state' })
-          }
-        >
-          {sorts.map((sort) => (
-            <option key={sort} value={sort}>
-              {sortLabels[sort]}
-            </option>
-          ))}
-        </select>
-      </label>
+      <div class="row-of wrap">
+        <SenderChip value={sender} set={(to) => change({ sender: to })} known={choices} />
+        <OwnerChip value={filter.owner} set={(owner) => change({ owner })} />
+        <label class="row-of">
+          <span class="faint">Sort by</span>
+          <select
+            value={filter.sort}
+            onChange={(event) =>
+              change({ sort: sorts.find((it) => it === event.currentTarget.value) ?? 'state' })
+            }
+          >
+            {sorts.map((sort) => (
+              <option key={sort} value={sort}>
+                {sortLabels[sort]}
+              </option>
+            ))}
+          </select>
+        </label>
+      </div>
     </div>
   );
 }

@@ -50,6 +50,24 @@ export function Menu({ label, kind = 'chip', hotkey, children }: Props): JSX.Ele
   );
 }
 
+interface ChosenProps {
+  readonly label: string;
+  readonly clear: () => void;
+  readonly children: ComponentChildren;
+}
+
+/** A chip with a value, which stands instead of its menu. */
+export function Chosen({ label, clear, children }: ChosenProps): JSX.Element {
+  return (
+    <span class="chip on">
+      {label} <b>{children}</b>
+      <button type="button" class="clear" aria-label={`Clear ${label}`} onClick={clear}>
+        ×
+      </button>
+    </span>
+  );
+}
+
 interface ChoiceProps {
   /** It is what counts now. */
   readonly on: boolean;

@@ -1,5 +1,5 @@
 /** Above a list of requests: a text, what became of them with counts, chips for endpoint, code, sender, event and time. All of it is the address. */
-import type { ComponentChildren, JSX } from 'preact';
+import type { JSX } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import type { ListCounts, SenderInfo } from '../api.ts';
 import { digitsText } from '../visible-text.ts';
@@ -9,7 +9,7 @@ import type { ListAddress } from '../list-address.ts';
 import { useRowsIf } from './load.ts';
 import { Text } from './text.tsx';
 import { Icon } from './icons.tsx';
-import { Menu } from './menu.tsx';
+import { Chosen, Menu } from './menu.tsx';
 import { SearchField } from './find-text.tsx';
 import { useTyped } from './text-filter.ts';
 import { isPhone } from './window.ts';
@@ -173,24 +173,6 @@ function Search({
       value={typed}
       set={setTyped}
     />
-  );
-}
-
-interface ChosenProps {
-  readonly label: string;
-  readonly clear: () => void;
-  readonly children: ComponentChildren;
-}
-
-/** A chip with a value. */
-function Chosen({ label, clear, children }: ChosenProps): JSX.Element {
-  return (
-    <span class="chip on">
-      {label} <b>{children}</b>
-      <button type="button" class="clear" aria-label={`Clear ${label}`} onClick={clear}>
-        ×
-      </button>
-    </span>
   );
 }
 
