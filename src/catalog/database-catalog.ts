@@ -28,7 +28,7 @@ import type { Target } from '../types/target.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { TableName } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';
-import { catalogVersion, letWriterIn, migrate } from './migrate.ts';
+import { catalogVersion, letWriterIn, markOwnRoles, migrate } from './migrate.ts';
 import type { Migrations } from './migrate.ts';
 import { isRetryWaiting } from './queries.ts';
 import { CatalogWatcher } from './watcher.ts';
@@ -310,6 +310,7 @@ export class DatabaseCatalog {
       this.#client = client;
       let migrated = false;
       if (this.#create) {
+        await markOwnRoles(client, engine.kind);
         const { from, to } = await migrate(client, migrations);
         if ((migrated = from !== to)) observe({ kind: 'catalog.migrated', database, from, to });
       } else if ((await catalogVersion(client)) === 0) {

@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import type { ClientBase } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { writerName } from '../engine/login-names.ts';
-import { makeWriterSql } from '../engine/owner-logins.ts';
+import { makeWriterSql, markOwnRolesSql } from '../engine/owner-logins.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../config/limits.ts';
 import { holdCodeFunction } from '../relations/lock-code.ts';
@@ -194,6 +194,15 @@ function tooNew(found: number, known: number): CatalogError {
   return new CatalogError(
     `the catalog in schema headgate is of version ${found}, this Headgate knows ${known}: start a newer Headgate`,
   );
+}
+
+/** Catalogs before this version are of Headgates that did not mark the roles that they had made on their own engine. */
+const marksRolesFrom = 166;
+
+/** Before `migrate`: Headgate's own roles stay its own. Throws as `catalogVersion`. */
+export async function markOwnRoles(client: ClientBase, kind: Engine['kind']): Promise<void> {
+  const from = kind === 'embedded' ? await catalogVersion(client) : 0;
+  if (from > 0 && from < marksRolesFrom) await pinned(client, markOwnRolesSql);
 }
 
 /**

@@ -214,6 +214,23 @@ export const makeOwnRole = (name: string, comment: string, isLost = 'false'): st
   end if;`;
 
 /**
+ * Makes the roles of an earlier version, which did not make that grant, Headgate's own. As that version did, it leaves out a role that one with
+ * CREATEROLE has made, whose grant is ADMIN and nothing else.
+ */
+export const markOwnRolesSql = `do $mark$
+declare
+  role name;
+begin
+  for role in
+    select r.rolname from pg_roles r where r.rolname in ('${writerName}', 'headgate_gateway') and not exists (
+      select from pg_auth_members m join pg_roles o on o.oid = m.member
+      where m.roleid = r.oid and m.admin_option and to_jsonb(m) ->> 'set_option' = 'false' and not o.rolsuper)
+  loop
+    execute format('grant %I to current_user', role);
+  end loop;
+end $mark$`;
+
+/**
  * The role that stores rows of tables without code on Headgate's own engine. It can create nothing: one that owns something, such as a function with its
  * rights, is given up. For a connection to each database that is served.
  */

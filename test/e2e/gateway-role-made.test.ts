@@ -71,3 +71,26 @@ test('whoever created the gateway role before Headgate can neither become it, lo
   const renewed = await request(`${anew.gatewayUrl}/v1/sql`, asked);
   assert.deepEqual(renewed.json.rows, [{ me: 'headgate_gateway' }]);
 });
+
+test('the roles that an earlier version has made stay, with all that was granted to them', async (t) => {
+  const dataDir = await temporaryFolder(t);
+  const first = await startHeadgate(t, { dataDir });
+  const root = await first.client(t);
+  assert.equal(
+    (await request(`${first.gatewayUrl}/v1/sql`, { method: 'POST', body: 'select 1' })).status,
+    200,
+  );
+  // As it was before version 166, which did not make these grants.
+  await root.query(`CREATE ROLE friend; CREATE TABLE given (); GRANT SELECT ON given TO headgate_gateway;
+    CREATE TABLE plain (data JSONB) WITH (connector = 'webhook'); GRANT headgate_gateway TO friend;
+    REVOKE headgate_commit, headgate_gateway FROM root; DELETE FROM headgate.migration WHERE version > 161`);
+  const roles = `SELECT oid, rolname FROM pg_roles WHERE rolname ~ '^headgate_(commit|gateway)' ORDER BY 1`;
+  const before = await root.query(roles);
+  await first.signal('SIGTERM');
+  const second = await startHeadgate(t, { dataDir });
+  assert.equal((await second.post('dev/public/plain', '{}')).status, 200);
+  const asked = await request(`${second.gatewayUrl}/v1/sql`, { method: 'POST', body: 'select from given' });
+  assert.equal(asked.status, 200);
+  assert.equal(before.rowCount, 2);
+  assert.deepEqual((await (await second.client(t)).query(roles)).rows, before.rows);
+});
