@@ -191,8 +191,12 @@ suite('hand-over', () => {
     const role = `stranger_${target.oid}`;
     await client.query(`create role ${role}`);
     onEnd(t, 'role', async () => void (await client.query(`reset role; drop role ${role}`)));
-    const shown = `select "Requests"::int as requests from headgate.show_spool('{"${target.oid}": {"state": "spooling", "requests": 3}}')`;
-    assert.deepEqual((await client.query(shown)).rows, [{ requests: 3 }]);
+    const state = {
+      [target.oid]: { state: 'spooling', requests: 3 },
+      0: { state: 'spooling', requests: 7 },
+    };
+    const shown = `select "Requests"::int as requests from headgate.show_spool('${JSON.stringify(state)}') order by 1`;
+    assert.deepEqual((await client.query(shown)).rows, [{ requests: 3 }, { requests: 7 }]);
     await client.query(`set role ${role}`);
     assert.deepEqual((await client.query(shown)).rows, []);
     for (const statement of [
