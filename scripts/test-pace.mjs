@@ -3,17 +3,15 @@ import { readFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 
-const processors = Math.max(2, Math.min(4, cpus().length));
-/** A file that waits leaves its processor to another one. */
-const always = processors + 1;
-const most = 3 * processors;
+const always = 2;
+const most = 3 * Math.max(always, Math.min(4, cpus().length));
 /** A share of all processors. */
-const idleMin = 0.08;
+const idleMin = 0.1;
 const lookMs = 300;
 /** The beginning of a file, which starts a program or an engine, is not typical of the rest. */
-const settleMs = 600;
+const settleMs = 900;
 
-/** One more than there are processors; and one more while these are idle because files wait. */
+/** Two at once; one more while the processors are idle because files wait. */
 export class Pace {
   #last = ticks();
   #idle = 0;
@@ -54,9 +52,9 @@ function secondsOf(file) {
 
 /** For the files of one process. */
 const togetherMax = 20;
-const togetherSecondsMax = 45;
+const togetherSecondsMax = 40;
 /** Files that take longer get a process of their own. */
-const shortSeconds = 20;
+const shortSeconds = 10;
 
 /**
  * The files of each process, longest first. Short files share a process; those of them that need a database but not the whole
