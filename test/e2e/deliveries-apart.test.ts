@@ -67,7 +67,7 @@ class Room {
       `SELECT headgate.retry_rejected(id) FROM headgate.rejected_requests WHERE table_name = $1 AND code = 'delivery_differs'`,
       [table],
     );
-    await within(10_000, async () =>
+    await within(60_000, async () =>
       assert.deepEqual(
         (await this.kept(table)).map((it) => it.retry_outcome),
         (await this.kept(table)).map(() => 'committed'),
@@ -376,7 +376,7 @@ test("a spooled request with another delivery's id is kept apart, and its neighb
   const body = (id: number, n: number) => JSON.stringify({ id, n });
   assert.deepEqual(await stage.statuses('k', [body(1, 1)]), [200]);
   // What the spool knows of the table is on the disk: each process of several reads it there.
-  await within(10_000, async () =>
+  await within(60_000, async () =>
     assert(statSync(join(stage.folder, 'postgres', 'tables.sealed')).size > 400),
   );
   await stage.killServer();
@@ -396,5 +396,5 @@ test("a spooled request with another delivery's id is kept apart, and its neighb
   );
   assert.deepEqual(await stage.ids('k'), [1, 2, 3, 9]);
   await stage.sql('SELECT headgate.retry_rejected(id) FROM headgate.rejected_requests');
-  await within(10_000, async () => assert.deepEqual(await stage.ids('k'), [1, 1, 2, 2, 3, 9]));
+  await within(60_000, async () => assert.deepEqual(await stage.ids('k'), [1, 1, 2, 2, 3, 9]));
 });

@@ -295,7 +295,7 @@ test('headgate replay sends exactly what the sender sent', { timeout: 180_000 },
     await headgate.post('dev/public/anybodys', body, { 'x-gitlab-token': key });
     await until(() => got.length === 5);
     assert.equal(got[4]?.headers['x-hub-signature-256'], undefined);
-    assert.match(named.screen, /"public"\."anybodys", which is checked as gitlab/);
+    await named.shows(/"public"\."anybodys", which is checked as gitlab/);
     named.type(keys.interrupt);
     assert.equal(await named.ended, 130, named.screen);
 
