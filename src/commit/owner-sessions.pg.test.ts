@@ -192,6 +192,8 @@ for (const { version, bin } of versions) {
             await root.query(
               `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = '${mine}'`,
             );
+            // The end of the connection has been read.
+            await delay(50);
             assert.deepEqual(await one(), [1], kept);
             assert.equal(await loginOf(root), mine, 'there is one');
             await eve.query('ROLLBACK');
