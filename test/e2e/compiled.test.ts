@@ -166,3 +166,18 @@ suite('the compiled program', () => {
     assert.equal(counted.files, 0);
   });
 });
+
+test('classes of the sources are constants of the program, which V8 compiles into what uses them', async () => {
+  const folder = join(dist, 'src/program');
+  let constants = 0;
+  for (const file of (await readdir(folder)).filter((it) => it.endsWith('.cjs'))) {
+    let isOurs = false;
+    for (const line of (await readFile(join(folder, file), 'utf8')).split('\n')) {
+      const [, path] = /(?:^|; )\/\/ (\S+\.[cm]?[jt]s)$/.exec(line) ?? [];
+      if (path !== undefined) isOurs = path.startsWith('src/');
+      if (isOurs) assert.doesNotMatch(line, /^var [\w$]+ = class\b/, file);
+      if (isOurs && /^const [\w$]+ = class\b/.test(line)) constants += 1;
+    }
+  }
+  assert(constants > 0, 'there are some');
+});
