@@ -1,5 +1,7 @@
 /**
- * How rows of one JSONB column without a key are stored: the documents unchanged, in one binary COPY.
+ * How rows of one JSONB column without a key are stored: the documents unchanged, in one binary COPY. Statement, rows and end are sent in one
+ * write: the protocol lets a client send CopyData before it has received CopyInResponse (after an error the backend discards stray CopyData and
+ * CopyDone), so a group costs one round trip.
  *
  * A few are stored by one prepared INSERT in one round trip, which costs the engine less than a COPY with the statements around it. It keeps
  * what the COPY of a group keeps: the table is locked and checked before anything of it runs, and the number of the transaction is sent before
@@ -7,13 +9,11 @@
  * failure is told only if that of the COPY does not name a row.
  */
 import { rememberedOf } from '../kit/memoize.ts';
-import type { Outcome, Rows } from '../types/rows.ts';
+import type { Outcome, Rows, Group } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { Limits } from '../config/limits.ts';
-import { copyMessages, copySql, groupStatement, noRowsStatement } from './copy-message.ts';
-import type { GroupStatement } from './copy-message.ts';
-import { askedFirstSql, numberSql } from './lock-table.ts';
+import { askedFirstSql, numberSql, holdCodeSql, lockSql } from './lock-table.ts';
 import { aborted, verdictOf } from './error-cause.ts';
 import { toStatement, isForgotten } from './prepared.ts';
 import type { PreparedStatement, StatementStep } from './prepared.ts';
@@ -31,11 +31,21 @@ import {
   documentCount,
   documentLength,
   flushMessage,
+  mergedBytes,
+  Pieces,
 } from './wire-message.ts';
-import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
-import { isMeant, typeOids } from './statements.ts';
 import type { WireParameter } from './wire-message.ts';
+import { quoteIdentifier, relationName, quoteLiteral, stillNames } from '../kit/sql-text.ts';
+import {
+  isMeant,
+  typeOids,
+  cleanUpStatements,
+  isMeantFirst,
+  safePath,
+  settingStatements,
+} from './statements.ts';
 import { isPlain } from './session-role.ts';
+import type { SessionFacts } from './commit-connection.ts';
 
 interface GroupMessage extends Omit<GroupStatement, 'sql'> {
   readonly apart: boolean;
@@ -319,3 +329,121 @@ const opening = [...executeMessages(openingStatement.name, []), flushMessage];
 
 /** Precedes the statement, which locks the table and checks it by itself: the number, which is sent at once. */
 const fewRowsOpening: readonly StatementStep[] = [{ statement: openingStatement, messages: () => opening }];
+
+/** COPY's binary signature, flags and extension length: https://www.postgresql.org/docs/current/sql-copy.html */
+const copyHeader = Buffer.concat([Buffer.from('PGCOPY\n\xff\r\n\0', 'latin1'), Buffer.alloc(8)]);
+const copyTrailer = Buffer.from([0xff, 0xff]);
+const copyDone = Buffer.from([0x63, 0, 0, 0, 4]);
+/** int16 field count, int32 field length, and jsonb's version byte. */
+const rowHeaderBytes = 7;
+const jsonbVersion = 1;
+
+interface GroupStatement {
+  readonly sql: string;
+  /** How many statements it holds. */
+  readonly count: number;
+  /** Which of them check the table, and fail if it has changed, from 0. */
+  readonly checks: readonly number[];
+}
+
+/** The statements of a group's transaction. */
+export function groupStatement(
+  target: Target,
+  { commit, timeoutMs }: TransactionSettings,
+  facts: SessionFacts,
+  shared: boolean,
+): GroupStatement {
+  const { shape, code } = target;
+  const relation = relationName(target);
+  const set = (name: string, to: string) => `pg_catalog.set_config('${name}', ${quoteLiteral(to)}, true)`;
+  const confirm = `select headgate.confirm(${quoteLiteral(relation)}, ${target.oid}, ${quoteLiteral(shape.version)}, ${code.owner})`;
+  // A simple query of several statements is one transaction: it commits after the last of them. `confirm` comes
+  // after COPY, so that no row commits into a table that was replaced under the same name.
+  const before = [
+    ...(shared ? [`select ${set('search_path', safePath)}`] : []),
+    ...(commit === 'off' ? ['set local synchronous_commit = off'] : []),
+    ...(commit === 'at least on' ? [settingStatements.durable] : []),
+    ...(timeoutMs === null ? [] : [`set local statement_timeout = ${Math.ceil(timeoutMs)}`]),
+  ];
+  // Arrives with CopyInResponse, thus before the commit: the number to ask for if the answer to that is lost.
+  const hold = isPlain(target)
+    ? [lockSql(target), `${confirm}, ${numberSql}`]
+    : [holdCodeSql(target, ['INSERT'])];
+  const first = isMeantFirst(target);
+  const copy = [...first, copySql(target, facts)];
+  const looking = new Set([...hold, confirm, ...first]);
+  const ending = commit === 'off' ? 'off' : facts.commit;
+  // The code of the table sees the path of any client, and what it has set does not apply to COMMIT.
+  const statements = isPlain(target)
+    ? [...before, ...hold, ...copy, confirm]
+    : [
+        ...before,
+        ...hold,
+        `select ${set('search_path', facts.path)}`,
+        ...copy,
+        `select ${set('search_path', safePath)}, ${set('synchronous_commit', ending)}`,
+        confirm,
+        ...(shared ? cleanUpStatements(ending) : [`select ${set('search_path', facts.path)}`]),
+      ];
+  const checks = statements.flatMap((it, i) => (looking.has(it) ? [i] : []));
+  return { sql: statements.join('; '), count: statements.length, checks };
+}
+
+/**
+ * Rows that PostgreSQL writes into its log together share one position there, and readers of changes that are killed between them take
+ * the rest as read (Debezium up to 3.6, and what embeds it). A condition that has to be evaluated for each row prevents that
+ * (CopyFrom, src/backend/commands/copyfrom.c).
+ *
+ * `isHeld`: the transaction has locked the target by its number, so that only its schema can be renamed meanwhile. Where nobody else may do that, the
+ * condition that is cheaper to parse is enough.
+ */
+export function copySql(target: Target, { apart }: Pick<SessionFacts, 'apart'>, isHeld = false): string {
+  const column = quoteIdentifier(target.shape.columns[0]?.name ?? '');
+  const copy = `copy ${relationName(target)} (${column}) from stdin (format binary)`;
+  // Citus accepts no COPY with a WHERE into tables that it distributes.
+  if (target.shape.distributedByCitus === true) return copy;
+  const meant =
+    isHeld && target.code.schemaTrusted ? stillNames(relationName(target), target.oid) : isMeant(target);
+  return `${copy} where ${meant}${apart ? ` and pg_catalog.float8ge(pg_catalog.random(), '0')` : ''}`;
+}
+
+/** The same in a transaction that stays open, for no rows, to be rolled back. */
+function noRowsStatement(...of: Parameters<typeof groupStatement>): GroupStatement {
+  const { sql, count, checks } = groupStatement(...of);
+  return {
+    sql: `begin isolation level read committed; ${sql}`,
+    count: count + 1,
+    checks: checks.map((it) => it + 1),
+  };
+}
+
+/** CopyData with all rows of the group, then CopyDone, as buffers to be written one after another. */
+export function copyMessages(members: Group['members']): Buffer[] {
+  let bytes = copyHeader.length + copyTrailer.length;
+  let merged = 5 + bytes + copyDone.length;
+  for (const { documents } of members) {
+    for (let i = 0; i < documentCount(documents); i++) {
+      const length = documentLength(documents, i);
+      bytes += rowHeaderBytes + length;
+      merged += rowHeaderBytes + mergedBytes(length);
+    }
+  }
+  const out = new Pieces(merged);
+  out.byte(0x64);
+  out.int32(bytes + 4);
+  out.copy(copyHeader);
+  for (const { documents } of members) {
+    for (let i = 0; i < documentCount(documents); i++) {
+      const start = documents.spans?.[2 * i] ?? 0;
+      const length = documentLength(documents, i);
+      out.byte(0);
+      out.byte(1);
+      out.int32(length + 1);
+      out.byte(jsonbVersion);
+      out.document(documents.bytes, start, start + length);
+    }
+  }
+  out.copy(copyTrailer);
+  out.copy(copyDone);
+  return out.end();
+}
