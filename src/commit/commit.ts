@@ -24,7 +24,7 @@ import type { CommitPools } from './commit-pools.ts';
 import { DocumentGroup } from './document-group.ts';
 import { DecodedGroup, statementsOf } from './decoded-group.ts';
 import { askOn, fateOf } from './transaction-status.ts';
-import { aborted, isSendersAffair, unusable, verdictOf } from './error-cause.ts';
+import { aborted, isSendersAffair, unusable, verdictOf } from './interpret-reply.ts';
 import type { PreparedStatements } from './prepared.ts';
 import { connectionOf } from './commit-connection.ts';
 import { CommitSession } from './session.ts';

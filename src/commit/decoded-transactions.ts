@@ -6,13 +6,20 @@ import type { Outcome, Rows } from '../types/rows.ts';
 import { limits } from '../config/limits.ts';
 import { refusal } from '../errors/refusals.ts';
 import { claimSteps } from './deliveries.ts';
-import { aborted, failedHere, outcomeOf } from './error-cause.ts';
+import {
+  aborted,
+  failedHere,
+  outcomeOf,
+  asAttempt,
+  committed,
+  standing,
+  told,
+  isForgotten,
+} from './interpret-reply.ts';
 import { settingSteps, toRuns } from './table-statements.ts';
 import type { TableStatements } from './table-statements.ts';
-import { asAttempt, committed, standing, told } from './interpret-reply.ts';
 import type { StoreAttempt, UnitAttempts } from './interpret-reply.ts';
 import { isUndecided } from './newest-statements.ts';
-import { isForgotten } from './prepared.ts';
 import type { Failed } from './round-trip.ts';
 import { abortMessage, inTurn, lost } from './session.ts';
 import type { CommitSession } from './session.ts';

@@ -9,7 +9,7 @@ import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
 import { requestStep } from './headgate-request.ts';
 import { textOf } from './lock-table.ts';
-import { aborted, chainBroken, deliveredBefore, failedHere, isDelivered } from './error-cause.ts';
+import { aborted, chainBroken, deliveredBefore, failedHere, isDelivered } from './interpret-reply.ts';
 import { toStatement } from './prepared.ts';
 import { typeOids } from './statements.ts';
 import type { StoreAttempt, UnitAttempts } from './interpret-reply.ts';

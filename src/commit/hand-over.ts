@@ -23,7 +23,7 @@ import { DecodedGroup } from './decoded-group.ts';
 import { lent, runDurably } from './durable.ts';
 import { textOf } from './lock-table.ts';
 import { toStatement } from './prepared.ts';
-import { blameOf } from './error-cause.ts';
+import { blameOf } from './interpret-reply.ts';
 import { storeAgain } from './row-at-fault.ts';
 import { CommitSession } from './session.ts';
 import { TableStatements } from './table-statements.ts';

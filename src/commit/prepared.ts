@@ -7,9 +7,6 @@
 import { createHash } from 'node:crypto';
 import { limits } from '../config/limits.ts';
 import { closeMessage, parseMessage } from './wire-message.ts';
-import { isOfProtocol } from '../engine/sqlstate.ts';
-import { isRaised } from './error-cause.ts';
-import type { EngineReply, Failed } from './round-trip.ts';
 import type { CountedBackoff } from './counted-backoff.ts';
 
 export interface PreparedStatement {
@@ -127,11 +124,6 @@ export class PreparedStatements {
     this.#isForgetful = true;
     this.#known.clear();
   }
-}
-
-/** Whether what the session should remember of Headgate's own is not there, or somebody else's is. */
-export function isForgotten(reply: EngineReply): reply is Failed {
-  return reply.kind === 'failed' && isOfProtocol(reply.sqlstate) && !isRaised(reply);
 }
 
 /** One statement with its parameters, as it is sent. */

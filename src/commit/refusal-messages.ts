@@ -7,7 +7,7 @@ import type { Column } from '../types/shape.ts';
 import { limits } from '../config/limits.ts';
 import { refusal, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { isRaised, ours } from './error-cause.ts';
+import { isRaised, ours } from './interpret-reply.ts';
 import type { ValueAtFault } from './value-at-fault.ts';
 import type { Failed } from './round-trip.ts';
 import { versionMissing } from './newest-statements.ts';

@@ -10,9 +10,8 @@
  */
 import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
-import { blameOf, chainBroken } from './error-cause.ts';
+import { blameOf, chainBroken, conflictAttemptsMax } from './interpret-reply.ts';
 import type { Failed } from './round-trip.ts';
-import { conflictAttemptsMax } from './interpret-reply.ts';
 import type { Committed, StoreAttempt } from './interpret-reply.ts';
 
 /** A group that is copied (DocumentGroup), one whose rows the engine decodes (DecodedGroup), and what tests put in their place. */

@@ -5,17 +5,16 @@
 import type { PoolClient } from 'pg';
 import type { Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import { failedHere, isInDoubt, isRaised } from './error-cause.ts';
+import { failedHere, isInDoubt, isRaised, foundBy, standing, told, isForgotten } from './interpret-reply.ts';
 import { connectionOf } from './commit-connection.ts';
 import type { CommitConnection, SessionFacts } from './commit-connection.ts';
 import type { PreparedStatements, PreparedStatement, StatementStep } from './prepared.ts';
 import { roundTrip } from './round-trip.ts';
 import type { LostConnection, EngineReply } from './round-trip.ts';
 import type { TransactionSettings } from './table-statements.ts';
-import { foundBy, standing, told } from './interpret-reply.ts';
 import type { StoreAttempt } from './interpret-reply.ts';
 import { queryMessage, syncMessage } from './wire-message.ts';
-import { executeSteps, statementsOf, isForgotten } from './prepared.ts';
+import { executeSteps, statementsOf } from './prepared.ts';
 
 export interface SessionOptions {
   readonly client: PoolClient;

@@ -5,7 +5,7 @@ import { deferred } from '../kit/deferred.ts';
 import type { Group, Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
-import { aborted } from './error-cause.ts';
+import { aborted } from './interpret-reply.ts';
 import { limits } from '../config/limits.ts';
 import { GroupSharing } from './shared-transaction.ts';
 import type { GroupTransactions } from './shared-transaction.ts';

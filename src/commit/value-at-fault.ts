@@ -5,11 +5,10 @@
  */
 import type { Column } from '../types/shape.ts';
 import type { Rows } from '../types/rows.ts';
-import { isValue } from './error-cause.ts';
+import { isValue, changed } from './interpret-reply.ts';
 import type { Failed, EngineReply } from './round-trip.ts';
 import type { SessionFacts } from './commit-connection.ts';
 import type { ProbeStatement, TableStatements } from './table-statements.ts';
-import { changed } from './interpret-reply.ts';
 import { syncMessage } from './wire-message.ts';
 import type { RowRange } from './wire-message.ts';
 

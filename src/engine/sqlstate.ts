@@ -4,7 +4,7 @@
  * code takes precedence over its class, the first two characters.
  *
  * A code alone is weak evidence: the author of a trigger, a check's function or a type chooses the code it fails with.
- * commit/error-cause.ts says what else is considered.
+ * commit/interpret-reply.ts says what else is considered.
  */
 
 /**
@@ -46,7 +46,7 @@ const classes: Readonly<Record<string, Fault>> = {
 export const lockNotAvailable = '55P03';
 
 /**
- * What only Headgate's own protocol can cause, unless code raises it by hand (commit/error-cause.ts): a pooler has switched to another session, or
+ * What only Headgate's own protocol can cause, unless code raises it by hand (commit/interpret-reply.ts): a pooler has switched to another session, or
  * has lost count of what it has prepared there. No row is at fault; it is tried again with unnamed statements, or later.
  */
 const ofProtocol: readonly string[] = [

@@ -19,7 +19,7 @@ import { LoginRefused } from '../engine/owner-logins.ts';
 import type { Semaphore } from '../kit/semaphore.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import type { CommitPools } from '../commit/commit-pools.ts';
-import { failedHere, isInDoubt, unusable, verdictOf } from '../commit/error-cause.ts';
+import { failedHere, isInDoubt, unusable, verdictOf } from '../commit/interpret-reply.ts';
 import { isVersionMissing, misfitRefusal, rowRefusal } from '../commit/refusal-messages.ts';
 import { connectionOf } from '../commit/commit-connection.ts';
 import { partMessages, streamStatements } from '../commit/stream-statements.ts';

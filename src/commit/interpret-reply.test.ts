@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { failedHere, isInDoubt, isRaised, verdictOf } from './error-cause.ts';
+import { failedHere, isInDoubt, isRaised, verdictOf } from './interpret-reply.ts';
 
 const elsewhere = (sqlstate: string, where: string) => ({
   ...failedHere(sqlstate, ''),
