@@ -25,7 +25,7 @@ import { DocumentGroup } from './document-group.ts';
 import { DecodedGroup, statementsOf } from './decoded-group.ts';
 import { askOn, fateOf } from './transaction-status.ts';
 import { aborted, isSendersAffair, unusable, verdictOf } from './interpret-reply.ts';
-import type { PreparedStatements } from './prepared.ts';
+import type { PreparedStatements } from './commit-connection.ts';
 import { connectionOf } from './commit-connection.ts';
 import { CommitSession } from './session.ts';
 import type { TransactionEnd } from './session.ts';

@@ -26,7 +26,7 @@ import type { CommitSession } from './session.ts';
 import { cleanUp, markOf, nothing, pathIsSafe, savepoint } from './session-reset.ts';
 import type { ResetSettings } from './session-reset.ts';
 import { isPlain } from './session-role.ts';
-import type { StatementStep } from './prepared.ts';
+import type { StatementStep } from './commit-connection.ts';
 import { flushMessage, queryMessage, syncMessage } from './wire-message.ts';
 
 export class DecodedTransactions {

@@ -15,8 +15,8 @@ import { refusal } from '../errors/refusals.ts';
 import type { Limits } from '../config/limits.ts';
 import { askedFirstSql, numberSql, holdCodeSql, lockSql } from './lock-table.ts';
 import { aborted, verdictOf, isForgotten, foundBy } from './interpret-reply.ts';
-import { toStatement } from './prepared.ts';
-import type { PreparedStatement, StatementStep } from './prepared.ts';
+import { toStatement } from './commit-connection.ts';
+import type { PreparedStatement, StatementStep, SessionFacts } from './commit-connection.ts';
 import { documentRefusal, forOwner } from './refusal-messages.ts';
 import type { Failed } from './round-trip.ts';
 import type { CommitSession } from './session.ts';
@@ -44,7 +44,6 @@ import {
   settingStatements,
 } from './statements.ts';
 import { isPlain } from './session-role.ts';
-import type { SessionFacts } from './commit-connection.ts';
 
 interface GroupMessage extends Omit<GroupStatement, 'sql'> {
   readonly apart: boolean;

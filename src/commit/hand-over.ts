@@ -22,14 +22,14 @@ import { DocumentGroup } from './document-group.ts';
 import { DecodedGroup } from './decoded-group.ts';
 import { lent, runDurably } from './durable.ts';
 import { textOf } from './lock-table.ts';
-import { toStatement } from './prepared.ts';
+import { toStatement } from './commit-connection.ts';
 import { blameOf } from './interpret-reply.ts';
 import { storeAgain } from './row-at-fault.ts';
 import { CommitSession } from './session.ts';
 import { TableStatements } from './table-statements.ts';
 import { forRows } from './session-role.ts';
 import { executeMessages } from './wire-message.ts';
-import type { StatementStep } from './prepared.ts';
+import type { StatementStep } from './commit-connection.ts';
 import { ackTimeoutOf } from './owner-scheduler.ts';
 
 /** Requests of one table that arrive together. */

@@ -4,10 +4,10 @@
  */
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { textOf } from './lock-table.ts';
-import { toStatement } from './prepared.ts';
+import { toStatement } from './commit-connection.ts';
 import { typeOids } from './statements.ts';
 import { executeMessages } from './wire-message.ts';
-import type { StatementStep } from './prepared.ts';
+import type { StatementStep } from './commit-connection.ts';
 
 const ask = toStatement('insert into headgate.request (action, given) values ($1, $2)', [
   typeOids.text,

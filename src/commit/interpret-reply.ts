@@ -30,7 +30,7 @@ import type { Refusal } from '../errors/refusals.ts';
 import { strangersCode } from '../relations/lock-code.ts';
 import { handedOn } from './round-trip.ts';
 import type { Completed, Failed, EngineReply } from './round-trip.ts';
-import type { StatementStep } from './prepared.ts';
+import type { StatementStep } from './commit-connection.ts';
 import { faultOf, isOfProtocol } from '../engine/sqlstate.ts';
 import type { Fault } from '../engine/sqlstate.ts';
 

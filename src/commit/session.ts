@@ -6,15 +6,19 @@ import type { PoolClient } from 'pg';
 import type { Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { failedHere, isInDoubt, isRaised, foundBy, standing, told, isForgotten } from './interpret-reply.ts';
-import { connectionOf } from './commit-connection.ts';
-import type { CommitConnection, SessionFacts } from './commit-connection.ts';
-import type { PreparedStatements, PreparedStatement, StatementStep } from './prepared.ts';
+import { connectionOf, executeSteps, statementsOf } from './commit-connection.ts';
+import type {
+  CommitConnection,
+  SessionFacts,
+  PreparedStatements,
+  PreparedStatement,
+  StatementStep,
+} from './commit-connection.ts';
 import { roundTrip } from './round-trip.ts';
 import type { LostConnection, EngineReply } from './round-trip.ts';
 import type { TransactionSettings } from './table-statements.ts';
 import type { StoreAttempt } from './interpret-reply.ts';
 import { queryMessage, syncMessage } from './wire-message.ts';
-import { executeSteps, statementsOf } from './prepared.ts';
 
 export interface SessionOptions {
   readonly client: PoolClient;

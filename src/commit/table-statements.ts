@@ -5,7 +5,7 @@ import { rememberedOf } from '../kit/memoize.ts';
 import { relationName } from '../kit/sql-text.ts';
 import type { Column } from '../types/shape.ts';
 import type { Target } from '../types/target.ts';
-import type { SessionFacts } from './commit-connection.ts';
+import type { SessionFacts, PreparedStatement, StatementStep } from './commit-connection.ts';
 import { limits } from '../config/limits.ts';
 import {
   holdCodeStep,
@@ -22,8 +22,7 @@ import {
   storeNewerStatement,
   storeNewestStatement,
 } from './newest-statements.ts';
-import { toStatement } from './prepared.ts';
-import type { PreparedStatement, StatementStep } from './prepared.ts';
+import { toStatement } from './commit-connection.ts';
 import {
   confirmCataloguedStatement,
   confirmStatement,
