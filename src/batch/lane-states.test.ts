@@ -7,9 +7,8 @@ import { deferred } from '../kit/deferred.ts';
 import type { Deferred } from '../kit/deferred.ts';
 import type { Chain, Outcome } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
-import { Lane } from './lane.ts';
+import { Lane, Pace } from './lane.ts';
 import type { LaneDeps } from './lane.ts';
-import { Pace } from './group-size.ts';
 
 /** A lane of two requests, whose turns, clock and engine are moved by hand, with those that were given to it. */
 class Bench {

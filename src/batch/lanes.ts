@@ -18,9 +18,8 @@ import type { TableName } from '../observe/observations.ts';
 import { Refused, refusal } from '../errors/refusals.ts';
 import { limits as allLimits } from '../config/limits.ts';
 import type { StageContext } from '../observe/context.ts';
-import { Lane } from './lane.ts';
+import { Lane, boundsOf, Pace } from './lane.ts';
 import type { LaneDeps } from './lane.ts';
-import { boundsOf, Pace } from './group-size.ts';
 import type { Limits } from '../config/limits.ts';
 
 /** How often receipts are compared with their deadline, ms: an answer is late by at most this much. */
