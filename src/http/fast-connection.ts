@@ -12,7 +12,7 @@
  */
 import { Socket } from 'node:net';
 import type { ConnectOpts, SocketConstructorOpts } from 'node:net';
-import { PerTurn } from '../kit/per-tick.ts';
+import { PerTurn } from './connection.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Connection } from './connection.ts';
 import { FastAnswer } from './reply.ts';

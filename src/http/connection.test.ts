@@ -1,7 +1,8 @@
+/** Work that thousands of connections have at one time is done in several turns of the event loop. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { PerTurn } from './per-tick.ts';
+import { PerTurn } from './connection.ts';
 
 test('few are run at once, many a bounded number a turn, each once and in order', () => {
   fc.assert(
