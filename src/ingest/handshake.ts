@@ -18,7 +18,7 @@ import { limits } from '../config/limits.ts';
 import type { TableName } from '../observe/observations.ts';
 import { Refused, refusal, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { changedAttemptsMax } from './confirm-refusal.ts';
+import { changedAttemptsMax } from './pipeline.ts';
 import type { Learning } from './learning.ts';
 import { webhookRoute } from './routes.ts';
 import type { Catalog } from '../catalog/catalog.ts';

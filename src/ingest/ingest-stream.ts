@@ -23,7 +23,7 @@ import { refusal, Refused, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { clientOf } from './stream-fence.ts';
 import type { FencedStream, StreamFence } from './stream-fence.ts';
-import { changedAttemptsMax, standing } from './confirm-refusal.ts';
+import { changedAttemptsMax, standing } from './pipeline.ts';
 import { authenticated } from './ingest.ts';
 import { ingestRoute } from './routes.ts';
 import type { DirectPipeline, Pipeline } from './pipeline.ts';

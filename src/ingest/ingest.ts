@@ -23,7 +23,7 @@ import { freeBuffer, freeMade } from '../kit/free-buffer.ts';
 import type { TableName } from '../observe/observations.ts';
 import { Refused, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { changedAttemptsMax, standing } from './confirm-refusal.ts';
+import { changedAttemptsMax, standing } from './pipeline.ts';
 import { webhookRoute } from './routes.ts';
 import type { Pipeline } from './pipeline.ts';
 

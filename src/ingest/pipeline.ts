@@ -6,12 +6,14 @@
 import type { Admission } from '../access/admission.ts';
 import type { Lanes } from '../batch/lanes.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import { Refused } from '../errors/refusals.ts';
+import { Refused, refusal } from '../errors/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
 import type { TableName } from '../observe/observations.ts';
 import type { TableGate } from '../spool/table-order.ts';
 import type { Arrival } from '../types/request.ts';
 import type { Outcome, Rows, Spooled } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
+import { ofCatalog } from '../errors/refusals-catalog.ts';
 
 export interface Pipeline {
   /** The table as the catalog knows it now; throws `not_found`, `engine_unavailable`. */
@@ -85,4 +87,27 @@ export class DirectPipeline implements Pipeline {
 function refuseOvertaking({ database, oid }: Target, disk: Disk | null): void {
   const gate = disk?.spoolOf(database)?.knownGate(oid) ?? null;
   if (gate !== null && gate.state !== 'open') throw new Refused('spooling');
+}
+
+/** How many times one request is tried while its table keeps changing. */
+export const changedAttemptsMax = 3;
+
+/**
+ * Whether a refusal may be given. One that rests on the catalog, and that its sender would not try again, is given only if the table is still what it was
+ * found to be, as the engine says after the request arrived (decision 0230). Takes a refusal; returns it, or `table_changed`, upon which the request is
+ * checked again, or `engine_unavailable`. A request that is accepted pays nothing for it.
+ */
+export async function standing(
+  why: Refusal,
+  way: Pick<Pipeline, 'isStill'>,
+  target: Target | null,
+  sinceMs: number,
+): Promise<Refusal> {
+  if (target === null || !ofCatalog.has(why.code)) return why;
+  try {
+    return (await way.isStill(target, sinceMs)) ? why : refusal('table_changed');
+  } catch (error) {
+    if (error instanceof Refused) return error.refusal;
+    throw error;
+  }
 }
