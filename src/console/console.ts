@@ -16,9 +16,9 @@ import type { ConsoleAnswers } from './api-routes.ts';
 import { readAssets, writeAsset } from './assets.ts';
 import type { Assets } from './assets.ts';
 import { noStore, writeRefusal } from './headers.ts';
-import { isOwnHost } from './hosts.ts';
 import { ConsoleSessions } from './sessions.ts';
 import type { SqlDoorAt, SqlRunner } from './sql.ts';
+import { isLoopbackHost } from '../kit/address.ts';
 
 export interface ConsoleOptions {
   /** The folder with the page's files. */
@@ -109,3 +109,16 @@ class TheConsole implements Console {
 }
 
 const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
+
+/**
+ * Whether the console may be called under this host name. A page of another site whose name was pointed at this machine
+ * (DNS rebinding) sends that name in `Host`, whatever the browser believes about origins. `more`: names besides those of loopback, with or
+ * without port. Pure.
+ */
+export function isOwnHost(host: string | undefined, more: readonly string[]): boolean {
+  if (host === undefined) return false;
+  const named = /^(\[[0-9a-f:.]+\]|[^:[\]/@\s]+)(?::\d{1,5})?$/i.exec(host)?.[1]?.toLowerCase();
+  if (named === undefined) return false;
+  if (isLoopbackHost(named.replace(/^\[(.*)\]$/, '$1'))) return true;
+  return more.some((it) => [named, host.toLowerCase()].includes(it.toLowerCase()));
+}

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../config/limits.ts';
-import { isOwnHost } from './hosts.ts';
+import { isOwnHost } from './console.ts';
 import { ConsoleSessions } from './sessions.ts';
 
 const who = { kind: 'owner' } as const;
