@@ -39,7 +39,7 @@ import type { ListDeps } from './request-list.ts';
 import { LoginRoutes, tokenOf } from './login-routes.ts';
 import type { Asked, LoginDeps } from './login-routes.ts';
 import { RunningRetry } from './retries.ts';
-import { RunningStatements } from './running-statements.ts';
+import { RunningStatements } from './sql.ts';
 import { tryHmac, variantsMax } from './try-hmac.ts';
 import { ownedTable, visibleTables } from './statements.ts';
 import type { SqlRunner } from './sql.ts';

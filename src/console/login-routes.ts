@@ -10,11 +10,10 @@ import { Refused, SqlFailure } from '../errors/refusals.ts';
 import type { LoginRequest, SharedKey, SharedLogin } from './api.ts';
 import { readLogin, readObject, readShared } from './body.ts';
 import { writeJson, writeSqlError } from './headers.ts';
-import type { RunningStatements } from './running-statements.ts';
+import type { RunningStatements, SqlDoorAt } from './sql.ts';
 import type { ConsoleSession, ConsoleSessions, ConsoleUser } from './sessions.ts';
 import type { SharedLink } from './shared-logins.ts';
 import { SqlRunner } from './sql.ts';
-import type { SqlDoorAt } from './sql.ts';
 
 export interface LoginDeps {
   readonly sessions: ConsoleSessions<SqlRunner | null>;

@@ -7,20 +7,20 @@
  * transaction and continue, and leaves no setting behind. Its connection is kept for the next one. A writing call runs as
  * given, on a connection of its own that is not reused. Bounded in time, rows and bytes; aborting `signal` cancels it.
  */
-import { rememberedOf } from '../kit/memoize.ts';
+import type { Socket } from 'node:net';
 import { Client } from 'pg';
-import type { ClientConfig, DatabaseError } from 'pg';
+import type { ClientConfig, DatabaseError, Connection } from 'pg';
+import type { NoticeMessage } from 'pg-protocol/dist/messages.js';
+import { rememberedOf } from '../kit/memoize.ts';
 import { Cancellation } from '../engine/cancellation.ts';
 import { hangUp } from '../engine/close-client.ts';
 import { isConnectionLost } from '../engine/sqlstate.ts';
 import { plainSession, plainTransaction } from '../kit/plain-settings.ts';
 import { limits } from '../config/limits.ts';
 import { Refused, SqlFailure } from '../errors/refusals.ts';
-import type { SqlResponse, SqlCall } from './api.ts';
-import { catalogTrust, usesCatalog } from './catalog-owner.ts';
-import { BoundedQuery } from './bounded-query.ts';
-import type { ReadEnd } from './bounded-query.ts';
-import type { RunningStatements } from './running-statements.ts';
+import type { SqlResponse, SqlCall, SqlColumn, SqlNotice, SqlTable } from './api.ts';
+import { trustedSql } from '../relations/owner-code.ts';
+import { quoteLiteral } from '../kit/sql-text.ts';
 
 /** How to reach the SQL port, without credentials. */
 export interface SqlDoorAt extends Pick<ClientConfig, 'host' | 'port' | 'ssl'> {
@@ -244,4 +244,173 @@ function failureOf(error: unknown): Error {
     ...(hint === undefined ? {} : { hint }),
     ...(position === undefined ? {} : { position: Number(position) }),
   });
+}
+
+/** No other statement of the console uses it: their search_path has PostgreSQL's own names alone. Headgate's statements read it, too. */
+const usesCatalog = (sql: string): boolean => /headgate|^\s*(?:show|explain)\s/i.test(sql);
+
+/**
+ * Whether the schema headgate of a database is Headgate's own. The owner of a database that has none can make a schema of that name, and the
+ * console would run the code in it with the rights of whoever opens an address there. Takes Headgate's role, returns SQL.
+ *
+ * One row: `trusted` is null if there is no such schema. Only its owner can replace a schema, so that of a trusted owner stays. As in
+ * catalog/rights.ts, a Headgate that is no superuser trusts the owner of the database, too, who may have made the schema for it.
+ */
+function catalogTrust(role: string): string {
+  const its = quoteLiteral(role);
+  return `select (
+    select ${trustedSql('o.oid')} or o.rolname = ${its} or (
+      (o.oid = d.datdba or o.rolname = 'pg_database_owner')
+      and not exists (select from pg_roles h where h.rolname = ${its} and h.rolsuper))
+    from pg_namespace n join pg_roles o on o.oid = n.nspowner join pg_database d on d.datname = current_database()
+    where n.nspname = 'headgate') as trusted`;
+}
+
+/** How many statements run for the sessions of the console: so many at one time, and fewer of one role. Refuses with `overloaded`. */
+export class RunningStatements {
+  #all = 0;
+  readonly #ofRole = new Map<string, number>();
+
+  /** `role`: whose sessions they are counted for. A request that is sent on its behalf counts as one. */
+  async run<T>(role: string, work: () => Promise<T>): Promise<T> {
+    const own = this.#ofRole.get(role) ?? 0;
+    if (this.#all >= limits.consoleStatementsMax || own >= limits.consoleRoleStatementsMax)
+      throw new Refused('overloaded');
+    this.#all += 1;
+    this.#ofRole.set(role, own + 1);
+    try {
+      return await work();
+    } finally {
+      this.#all -= 1;
+      const left = (this.#ofRole.get(role) ?? 1) - 1;
+      if (left === 0) this.#ofRole.delete(role);
+      else this.#ofRole.set(role, left);
+    }
+  }
+}
+
+type ReadEnd =
+  | { readonly kind: 'done' | 'too_large' | 'copying' | 'late' }
+  | { readonly kind: 'failed'; readonly error: unknown };
+
+interface Field {
+  readonly name: string;
+  readonly dataTypeID: number;
+}
+
+interface Open {
+  readonly columns: readonly SqlColumn[];
+  readonly rows: (readonly (string | null)[])[];
+  more: boolean;
+}
+
+/**
+ * One statement on one connection, as a query object of node-postgres: its result is kept as the texts that the engine
+ * wrote, up to a limit of rows and bytes. Takes SQL, returns tables, notices and how it ended; refuses nothing itself.
+ *
+ * Read only: the extended protocol, one statement, and one row more than is shown. Otherwise the simple protocol; excess
+ * rows are read and discarded, because a statement that is cut off may or may not have taken effect.
+ */
+class BoundedQuery {
+  readonly tables: SqlTable[] = [];
+  readonly notices: SqlNotice[] = [];
+  readonly write: boolean;
+  readonly #sql: string;
+  #open: Open | null = null;
+  #end: (end: ReadEnd) => void = () => {};
+
+  constructor(sql: string, write: boolean) {
+    this.#sql = sql;
+    this.write = write;
+  }
+
+  /** Never rejects. After `too_large` and `copying` the connection is no longer usable. */
+  async on(client: Client): Promise<ReadEnd> {
+    const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
+    let bytes = 0;
+    // A value is buffered until it is complete, and may have a gigabyte, so bytes are counted as they arrive.
+    const count = (chunk: Buffer): void => {
+      bytes += chunk.length;
+      if (bytes <= limits.consoleResultBytesMax) return;
+      this.#end({ kind: 'too_large' });
+      stream.destroy();
+    };
+    const notice = (told: NoticeMessage): void => {
+      if (this.notices.length >= limits.consoleNoticesMax) return;
+      const { severity = 'NOTICE', message = '', detail, hint } = told;
+      this.notices.push({ severity, message, detail: detail ?? null, hint: hint ?? null });
+    };
+    stream.on('data', count);
+    client.on('notice', notice);
+    const gone = (): void => this.#end({ kind: 'failed', error: new Error('the connection was lost') });
+    client.once('end', gone);
+    try {
+      return await new Promise<ReadEnd>((resolve) => {
+        this.#end = resolve;
+        client.query(this);
+      });
+    } finally {
+      stream.off('data', count);
+      client.off('notice', notice);
+      client.off('end', gone);
+    }
+  }
+
+  submit(connection: Connection): void {
+    if (this.write) return connection.query(this.#sql);
+    connection.stream.cork();
+    connection.parse({ name: '', text: this.#sql, types: [] }, true);
+    connection.bind({}, true);
+    connection.describe({ type: 'P', name: '' }, true);
+    connection.execute({ portal: '', rows: String(limits.consoleRowsMax + 1) }, true);
+    connection.sync();
+    connection.stream.uncork();
+  }
+
+  handleRowDescription({ fields }: { readonly fields: readonly Field[] }): void {
+    const columns = fields.map(({ name, dataTypeID }) => ({ name, type: dataTypeID }));
+    this.#open = { columns, rows: [], more: false };
+  }
+
+  handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
+    const open = this.#open;
+    if (open === null) return;
+    if (open.rows.length < limits.consoleRowsMax) open.rows.push(fields);
+    else open.more = true;
+  }
+
+  handleCommandComplete({ text }: { readonly text: string }): void {
+    this.#close(text);
+  }
+
+  handlePortalSuspended(): void {
+    this.#close('');
+  }
+
+  handleEmptyQuery(): void {
+    this.#close('');
+  }
+
+  handleCopyInResponse(): void {
+    this.#end({ kind: 'copying' });
+  }
+
+  handleCopyData(): void {
+    this.#end({ kind: 'copying' });
+  }
+
+  handleReadyForQuery(): void {
+    this.#end({ kind: 'done' });
+  }
+
+  handleError(error: Error | DatabaseError): void {
+    this.#end({ kind: 'failed', error });
+  }
+
+  #close(command: string): void {
+    const { columns, rows, more } = this.#open ?? { columns: [], rows: [], more: false };
+    this.#open = null;
+    if (this.tables.length < limits.consoleResultTablesMax)
+      this.tables.push({ columns, rows, command, more });
+  }
 }
