@@ -11,8 +11,7 @@ import type { LoginRequest, SharedKey, SharedLogin } from './api.ts';
 import { readLogin, readObject, readShared } from './body.ts';
 import { writeJson, writeSqlError } from './headers.ts';
 import type { RunningStatements, SqlDoorAt } from './sql.ts';
-import type { ConsoleSession, ConsoleSessions, ConsoleUser } from './sessions.ts';
-import type { SharedLink } from './shared-logins.ts';
+import type { ConsoleSession, ConsoleSessions, ConsoleUser, SharedLink } from './sessions.ts';
 import { SqlRunner } from './sql.ts';
 
 export interface LoginDeps {

@@ -2,13 +2,11 @@
  * Who is logged in: one-time links, tokens, and how often a password was tried. Everything is in memory and bounded;
  * only a token's digest is kept. A session ends after `consoleIdleMs` without use, `consoleSessionMs` after its
  * beginning, at a logout in one of its tabs, and with the process. A link can be used once, within `consoleLinkMs`. A login
- * can be shared by links of its own (shared-logins.ts): what comes of them ends with it. Time is an argument.
+ * can be shared by links of its own: what comes of them ends with it. Time is an argument.
  */
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { clientNetwork } from '../kit/address.ts';
 import { limits } from '../config/limits.ts';
-import { SharedLinks } from './shared-logins.ts';
-import type { SharedLink } from './shared-logins.ts';
 
 const minuteMs = 60_000;
 
@@ -281,3 +279,53 @@ function isOver({ beganMs, usedMs, maker }: Login<unknown>, nowMs: number): bool
 
 const randomText = (): string => randomBytes(32).toString('base64url');
 const digest = (text: string): string => createHash('sha256').update(text).digest('base64');
+
+export interface SharedLink<Of> {
+  readonly digest: Buffer;
+  readonly of: Of;
+  readonly untilMs: number;
+}
+
+/**
+ * Links by which a login is shared: each works once, until its time, under the host name that it was made for. Only digests of their keys are
+ * kept, and each of them is compared, in constant time. `of`: what the link gives access to. The caller bounds their number.
+ */
+class SharedLinks<Of> {
+  readonly #links = new Set<SharedLink<Of>>();
+
+  add(key: string, host: string, of: Of, untilMs: number): void {
+    this.#links.add({ digest: digestOf(key, host), of, untilMs });
+  }
+
+  /** null: there is none, or no longer. */
+  find(key: string, host: string, nowMs: number): SharedLink<Of> | null {
+    this.#forget(nowMs);
+    const digest = digestOf(key, host);
+    let found: SharedLink<Of> | null = null;
+    for (const link of this.#links) if (timingSafeEqual(link.digest, digest)) found = link;
+    return found;
+  }
+
+  remove(link: SharedLink<Of>): void {
+    this.#links.delete(link);
+  }
+
+  removeOf(isOne: (of: Of) => boolean): void {
+    for (const link of this.#links) if (isOne(link.of)) this.#links.delete(link);
+  }
+
+  count(isOne: (of: Of) => boolean, nowMs: number): number {
+    this.#forget(nowMs);
+    return [...this.#links].filter(({ of }) => isOne(of)).length;
+  }
+
+  #forget(nowMs: number): void {
+    for (const link of this.#links) if (link.untilMs <= nowMs) this.#links.delete(link);
+  }
+}
+
+/** Under another name a key is another one. */
+const digestOf = (key: string, host: string): Buffer =>
+  createHash('sha256')
+    .update(JSON.stringify([key, host.toLowerCase()]))
+    .digest();
