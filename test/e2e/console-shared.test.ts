@@ -1,8 +1,9 @@
 /** A login of the console that is shared by a link: what the link gives, and attempts to get more out of it. */
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { Client } from 'pg';
+import { Client, escapeIdentifier } from 'pg';
 import { limits } from '../../src/config/limits.ts';
 import type { Me, SharedLogin } from '../../src/console/api.ts';
 import { onEnd } from '../support/cleanup.ts';
@@ -244,6 +245,45 @@ suite('a login of the console that is shared', () => {
     await page.getByText('Taken back').waitFor();
     await late.page.goto(unwanted);
     await late.page.getByText('This link was already used').waitFor();
+
+    // On the page of an endpoint, whatever it is called: its name is text, the menu holds all of it, and the link leads there.
+    const name = `p&to=/sql#s=x' "<img src=x onerror=alert(1)>\u202e.y`;
+    await client.query(`CREATE TABLE ${escapeIdentifier(name)} (data JSONB) WITH (connector = 'webhook')`);
+    const there = `#/dev/${['endpoint', 'public', name].map(encodeURIComponent).join('/')}`;
+    await page.goto(`${base}${there}`);
+    await openMenu();
+    const menu = page.locator('.menu');
+    await menu.getByText('U+202E').first().waitFor();
+    const command = (await copied(/^Copy as command/)).replace(/^headgate tail /, '');
+    assert.equal(
+      execFileSync('bash', ['-c', `printf %s ${command}`], { encoding: 'utf8' }),
+      `public.${name}`,
+    );
+    const led = await copied(/^Copy a link that logs in, once/);
+    for (const [width, height] of [
+      [1440, 900],
+      [1280, 860],
+      [390, 844],
+    ] as const) {
+      await page.setViewportSize({ width, height });
+      const [left, right, hidden] = await page.evaluate<number[]>(
+        `((it, at) => [at.left, innerWidth - at.right, it.scrollHeight - it.clientHeight])(...((it) => [it, it.getBoundingClientRect()])(document.querySelector('.menu')))`,
+      );
+      assert(
+        Math.min(left ?? -1, right ?? -1) >= 0 && hidden === 0,
+        `${width} px: ${left}, ${right}, ${hidden}`,
+      );
+    }
+    assert.equal(await page.locator('main img').count(), 0);
+    const guided = await openPage(browser);
+    await guided.page.goto(led);
+    await guided.page.getByText('This link logs you in as root in dev').waitFor();
+    assert.equal(decodeURIComponent(new URL(guided.page.url()).hash), decodeURIComponent(there));
+    await guided.page.context().close();
+    await page.getByRole('button', { name: 'Take it back' }).click();
+    await page.getByText('Taken back').waitFor();
+    await page.setViewportSize({ width: 1280, height: 860 });
+    await page.goto(`${base}${place}`);
 
     // Another role decides whether it stays who it is.
     await client.query(`CREATE ROLE ann LOGIN PASSWORD '${password}'`);

@@ -17,6 +17,7 @@ import { briefReason, causeOf } from './overview.tsx';
 import { RangeMenu, rangeOf, sumsOf, Traffic, useCompared, useTraffic } from './time-range.tsx';
 import { LatestRequests } from './request-live.tsx';
 import { go, route, to } from './route.ts';
+import { ShareList } from './share-list.tsx';
 import { look } from './server.ts';
 import { lazy } from './lazy.tsx';
 import { Trouble } from './endpoint-problem.tsx';
@@ -41,7 +42,9 @@ export function Endpoint({ schema, table, tab }: Props): JSX.Element {
   const ref = { schema, table };
   const active = tabs.find(([id]) => id === tab)?.[0] ?? 'requests';
   const curl = `curl -H 'Content-Type: application/json' -d '{"hello":"world"}' ${shellWord(url)}`;
-  const range = rangeOf(route.value.query, '24h');
+  const { query } = route.value;
+  const listed = { ...noAddress, ...ref, ...(active === 'requests' ? narrowedBy(query) : {}) };
+  const range = rangeOf(query, '24h');
   const traffic = useTraffic(ref, range);
   const compared = useCompared(ref, range);
   const found = useFacts(ref);
@@ -56,6 +59,7 @@ export function Endpoint({ schema, table, tab }: Props): JSX.Element {
           {facts?.sender === undefined || facts.sender === null ? null : <Monogram of={facts.sender.name} />}
         </h1>
         <RangeMenu range={range} />
+        <ShareList address={listed} />
         {facts === null ? null : <SendTest of={ref} facts={facts} />}
       </header>
       <div class="row-of wrap">
@@ -93,10 +97,16 @@ export function Endpoint({ schema, table, tab }: Props): JSX.Element {
   );
 }
 
+/** The part of its requests that the address says. */
+const narrowedBy = (query: URLSearchParams) => ({
+  result: query.get('result') ?? '',
+  q: query.get('q') ?? '',
+});
+
 /** Its newest ones, of which the address may say which. */
 function Requests({ of, curl }: { readonly of: TableRef; readonly curl: string }): JSX.Element {
   const { parts, query } = route.value;
-  const [result, q] = [query.get('result') ?? '', query.get('q') ?? ''];
+  const { result, q } = narrowedBy(query);
   return (
     <LatestRequests
       address={{ ...noAddress, ...of, result, q }}

@@ -5,7 +5,6 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { ListCounts } from '../api.ts';
-import { listKept } from '../request-statements.ts';
 import { BulkBar } from './bulk-bar.tsx';
 import { addressOf, filterOf, isFiltered, noAddress, wordsOf } from '../list-address.ts';
 import type { ListAddress } from '../list-address.ts';
@@ -25,8 +24,7 @@ import { clockOf, whenText } from './request-time.tsx';
 import { RetryProgress } from './retry-all.tsx';
 import { resultOf } from '../request-filter.ts';
 import { go, route, to } from './route.ts';
-import { shellWord } from '../quote.ts';
-import { Share } from './share.tsx';
+import { ShareList, sqlOf } from './share-list.tsx';
 import { useSenders } from './senders.ts';
 
 export function Requests({ query }: { readonly query: URLSearchParams }): JSX.Element {
@@ -204,22 +202,6 @@ function Older({
     />
   ) : null;
 }
-
-const ShareList = ({ address }: { readonly address: ListAddress }): JSX.Element => (
-  <Share
-    what={wordsOf(address, useSenders().nameOf) || 'All requests'}
-    sql={sqlOf(address)}
-    command={commandOf(address)}
-  />
-);
-
-function commandOf({ schema, table, result }: ListAddress): string {
-  const name = table === '' ? '' : ` ${shellWord(schema === '' ? table : `${schema}.${table}`)}`;
-  return `headgate tail${name}${result === 'refused' ? ' --failed' : ''}`;
-}
-
-const sqlOf = (address: ListAddress): string | null =>
-  listKept(filterOf(address, Date.now()), { from: null, max: 100, scanned: 1_000 });
 
 /** New lines wait while somebody looks elsewhere in the list: it is scrolled, a row has the focus, is selected or open. */
 function useWaits(list: RequestList, open: string): boolean {
