@@ -76,7 +76,7 @@ export interface ConsoleAnswers {
   /** What an accepted request held; null: none has that name. Access has been checked before. */
   held(of: HeldQuestion): Promise<HeldRequest | null>;
   /** What is the same for all sessions. */
-  about(role: string, database: string): Omit<Me, 'role' | 'superuser' | 'database' | 'shared'>;
+  about(role: string, database: string): Omit<Me, 'role' | 'superuser' | 'database' | 'shared' | 'login'>;
 }
 
 export interface ApiDeps extends LoginDeps {
@@ -153,11 +153,13 @@ export class ConsoleApi {
     );
     if (answer === null) return;
     const [database, role, superuser] = answer.tables[0]?.rows[0] ?? [];
+    const { login } = this.#logins.session(asked.request);
     const me: Me = {
       role: role ?? who.user,
       superuser: superuser === 't',
       database: database ?? who.database,
-      shared: this.#logins.session(asked.request).login.maker !== null,
+      shared: login.maker !== null,
+      login: login.id,
       ...this.#deps.answers.about(who.user, who.database),
     };
     writeJson(asked.response, 200, me);

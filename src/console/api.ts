@@ -48,6 +48,8 @@ export interface Me {
   readonly database: string;
   /** The login came of a link by which another one is shared: it is shared no further, and stays in its database. */
   readonly shared: boolean;
+  /** The same in all tabs of the login; it gives no rights. */
+  readonly login: string;
   /**
    * The part before `/webhook/…`, as senders reach it if HEADGATE_PUBLIC_URL is set, otherwise as this machine does; null: the listener
    * is off.

@@ -22,6 +22,8 @@ export type ConsoleUser =
 
 /** A login. All that came of it ends with it. */
 interface Login<Held> {
+  /** By which the tabs of a browser tell whether they belong together; it gives no rights. */
+  readonly id: string;
   readonly beganMs: number;
   usedMs: number;
   readonly sessions: Set<ConsoleSession<Held>>;
@@ -106,7 +108,7 @@ export class ConsoleSessions<Held> {
   /** The token; null: there are too many sessions. */
   begin(who: ConsoleUser, held: Held, nowMs: number): string | null {
     if (!this.#makeRoom(nowMs, null)) return null;
-    return this.#begin({ beganMs: nowMs, usedMs: nowMs, sessions: new Set(), maker: null }, who, held);
+    return this.#begin({ ...newLogin(nowMs, nowMs), maker: null }, who, held);
   }
 
   /**
@@ -145,7 +147,7 @@ export class ConsoleSessions<Held> {
     const maker = of.login;
     if (!this.#makeRoom(nowMs, maker) || !this.#logins.has(maker)) return null;
     if (this.#guestsOf(maker) >= limits.consoleSharedMax) return null;
-    return this.#begin({ beganMs: maker.beganMs, usedMs: nowMs, sessions: new Set(), maker }, who, held);
+    return this.#begin({ ...newLogin(maker.beganMs, nowMs), maker }, who, held);
   }
 
   /** How long a login may last at most. */
@@ -268,6 +270,13 @@ export class ConsoleSessions<Held> {
     for (const [link, untilMs] of this.#links) if (untilMs <= nowMs) this.#links.delete(link);
   }
 }
+
+const newLogin = (beganMs: number, usedMs: number) => ({
+  id: randomText(),
+  beganMs,
+  usedMs,
+  sessions: new Set<never>(),
+});
 
 const leastOf = (logins: readonly Login<unknown>[]): number =>
   Math.min(...logins.map(({ usedMs }) => usedMs));

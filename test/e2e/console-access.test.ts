@@ -5,7 +5,17 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { ask, consoleLink, logOut, openBrowser, openConsole, openPage, post } from '../support/console.ts';
+import {
+  ask,
+  chooseInMenu,
+  consoleLink,
+  logOut,
+  openBrowser,
+  openConsole,
+  openPage,
+  post,
+} from '../support/console.ts';
+import { holds, serious } from '../support/console-walk.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { requireBrowser } from '../support/tools.ts';
 
@@ -121,7 +131,8 @@ suite('getting into the console', () => {
     await fourth.getByRole('button', { name: /^Database\s*other one/ }).waitFor();
 
     const all = await Promise.all([page, second, third, fourth].map(tokenOf));
-    await logOut(page);
+    // The menu says how many tabs it ends; those of other names and browsers are no part of it.
+    await chooseInMenu(page, /Theme, keys, log out$/, 'Log out in 4 tabs');
     for (const tab of [page, second, third, fourth]) await tab.getByText('Log in with a link').waitFor();
     // Whoever has stolen one of their tokens has nothing any more.
     for (const token of [...tokens, ...all]) {
@@ -129,10 +140,37 @@ suite('getting into the console', () => {
       assert.equal((await ask(port, '/console/api/me', { headers })).status, 401);
       assert.equal((await post(port, 'tab', {}, token)).status, 401);
     }
-    // One tab gets in, and the waiting ones follow to where they were.
-    await page.goto(await consoleLink(headgate));
+    // A link is pasted into the field of the login page, as a terminal has wrapped it, or its key alone. One tab gets in, and the waiting ones follow
+    // to where they were.
+    const field = page.getByLabel(/paste it here/);
+    await field.fill(`${base}#t=${'A'.repeat(43)}&to=/events`);
+    await page.getByText('This link was already used').waitFor();
+    assert.equal(await field.inputValue(), '');
+    assert.deepEqual(await serious(page), []);
+    for (const text of [
+      'javascript:alert(1)',
+      'https://attacker.example/?t=x',
+      '<img src=x onerror=alert(1)>',
+    ]) {
+      await field.fill(text);
+      await page.keyboard.press('Enter');
+      await page.getByText('This is no link of Headgate.').waitFor();
+    }
+    assert.equal(new URL(page.url()).hash, '#/events');
+    const [, key = ''] = (await consoleLink(headgate)).split('#t=');
+    await field.fill(` ${base}#t=${key.slice(0, 20)}  ${key.slice(20)}&to=/secrets?q=x `);
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'Secrets' }).waitFor();
+    await holds(page, `location.hash === '#/dev/secrets?q=x'`);
     await third.getByRole('heading', { name: 'Health' }).waitFor();
     await second.getByLabel('SQL').waitFor();
+    await profile.page.getByLabel(/paste it here/).fill((await consoleLink(headgate)).split('#t=')[1] ?? '');
+    await profile.page.keyboard.press('Enter');
+    await overview(profile.page);
+    await logOut(profile.page);
+    await profile.page.goBack();
+    assert.doesNotMatch(profile.page.url(), /t=/);
+    await page.getByRole('heading', { name: 'Secrets' }).waitFor();
     assert.deepEqual(complaints, []);
   });
 

@@ -7,24 +7,52 @@ import { useLoaded } from './load.ts';
 import { goTo, here, route } from './route.ts';
 import { Code, Skeleton, Wrong } from './components.tsx';
 import { Text } from './text.tsx';
-import { call, loggedOut, logIn, token } from './server.ts';
+import { asFailure, call, loggedOut, logIn, token } from './server.ts';
 import type { Failure } from './server.ts';
 
+interface LoginLink {
+  readonly kind: string;
+  readonly key: string;
+  /** null: it leads nowhere. */
+  readonly path: string | null;
+}
+
+/** `#t=KEY`, `#s=KEY`, each with or without `&to=/path`; null: it is none. */
+function linkOf(hash: string): LoginLink | null {
+  const [, kind = '', key, path = null] = /^#([st])=([\w-]+)(?:&to=(.*))?$/.exec(hash) ?? [];
+  return key === undefined ? null : { kind, key, path };
+}
+
+/** What was pasted: a link, whatever it begins with and however the terminal has wrapped it, or its key alone. */
+function pastedLink(text: string): LoginLink | null {
+  const whole = text.replaceAll(/\s/g, '');
+  return linkOf(whole.slice(whole.indexOf('#'))) ?? linkOf(`#${whole}`) ?? linkOf(`#t=${whole}`);
+}
+
 /**
- * Whether the address is a link, `#t=KEY` or `#t=KEY&to=/path`. It works once; its key is removed from the address, and thus from the browser's
- * history, before it is used, and it is used up even if somebody is in already. Without a path the page stays where it was (`before`, a URL).
- * `#s=KEY…` is a link by which somebody shares a login (`shared-login.tsx`).
+ * Whether the address is a link. It works once; its key is removed from the address, and thus from the browser's history, before it is used, and
+ * it is used up even if somebody is in already. Without a path the page stays where it was (`before`, a URL). `#s=KEY…` is a link by which somebody
+ * shares a login (`shared-login.tsx`).
  */
 export function takesLink(before = ''): boolean {
-  const [, kind, link, path] = /^#([st])=([\w-]+)(?:&to=(.*))?$/.exec(location.hash) ?? [];
-  if (link === undefined) return false;
-  goTo(path ?? /#(.*)$/.exec(before)?.[1] ?? '/');
-  entering = (
-    kind === 's' ? import('./shared-login.tsx').then(({ take }) => take(link)) : logIn({ link })
-  ).catch(() => {
-    if (token.value === null) loggedOut.value = 'This link was already used, or is older than ten minutes.';
-  });
+  const link = linkOf(location.hash);
+  if (link === null) return false;
+  goTo(link.path ?? /#(.*)$/.exec(before)?.[1] ?? '/');
+  entering = enterBy(link);
   return true;
+}
+
+/** A link that does not log in says so on the login page. */
+async function enterBy({ kind, key }: LoginLink): Promise<void> {
+  try {
+    await (kind === 's' ? (await import('./shared-login.tsx')).take(key) : logIn({ link: key }));
+  } catch (error) {
+    if (token.value !== null) return;
+    loggedOut.value =
+      asFailure(error).info.code === 'login_failed'
+        ? 'This link was already used, or is older than ten minutes.'
+        : asFailure(error).info.error;
+  }
 }
 
 /** The login by the last link. */
@@ -80,11 +108,55 @@ function ByLink(): JSX.Element {
     <>
       <p>Log in with a link, which works once and for ten minutes. On the machine that runs Headgate:</p>
       <Code text={`headgate console${here().length > 1 ? ` --open ${shellWord(here())}` : ''}`} />
-      <p class="faint">Paste what it prints into the address bar of this tab or another one.</p>
+      <Paste />
       <p class="faint">
         In a container: docker compose exec headgate node /opt/headgate/dist/src/app/cli.js console
       </p>
     </>
+  );
+}
+
+/** Characters of a key: a link with fewer is still being typed. */
+const keyChars = 43;
+
+/** A link that is pasted is used at once, any other text after Enter; the page stays where it was, unless the link leads elsewhere. */
+function Paste(): JSX.Element {
+  const [isOther, setOther] = useState(false);
+  const [busy, setBusy] = useState(false);
+  const use = (field: HTMLInputElement, link: LoginLink): void => {
+    field.value = '';
+    setOther(false);
+    setBusy(true);
+    if (link.path !== null) goTo(link.path);
+    void enterBy(link).then(() => setBusy(false));
+  };
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        const field = event.currentTarget.elements.namedItem('link') as HTMLInputElement;
+        const link = pastedLink(field.value);
+        setOther(link === null);
+        if (link !== null) use(field, link);
+      }}
+    >
+      <label>
+        It prints a link. Open it, or paste it here:
+        <input
+          name="link"
+          autofocus
+          autocomplete="off"
+          spellcheck={false}
+          disabled={busy}
+          placeholder="http://…/console/#t=…"
+          onInput={({ currentTarget: field }) => {
+            const link = field.value.includes('#') ? pastedLink(field.value) : null;
+            if (link !== null && link.key.length >= keyChars) use(field, link);
+          }}
+        />
+      </label>
+      {isOther ? <p role="alert">This is no link of Headgate.</p> : null}
+    </form>
   );
 }
 

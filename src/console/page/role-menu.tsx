@@ -1,10 +1,11 @@
 /** Who is logged in, the theme of the page, its keys, and the way out. */
 import type { JSX } from 'preact';
+import { useEffect } from 'preact/hooks';
 import { showKeys } from './keys.tsx';
 import { Icon } from './icons.tsx';
 import { Choice, Menu } from './menu.tsx';
 import { logOut, me } from './server.ts';
-import { tellTabs } from './tabs.ts';
+import { countTabs, openTabs, tellTabs } from './tabs.ts';
 import { Text } from './text.tsx';
 import { theme } from './theme.ts';
 
@@ -33,24 +34,28 @@ export function RoleMenu(): JSX.Element {
         </>
       }
     >
-      {(close) => (
-        <>
-          <p class="faint">Theme</p>
-          {themes.map(([id, words]) => (
-            <Choice key={id} on={theme.value === id} choose={() => ((theme.value = id), close())}>
-              {words}
-            </Choice>
-          ))}
-          <hr />
-          <button type="button" onClick={() => (close(), showKeys())}>
-            Keys <kbd>?</kbd>
-          </button>
-          <button type="button" onClick={() => void logOut().then(() => tellTabs('out'))}>
-            Log out
-            <span class="faint"> of all tabs</span>
-          </button>
-        </>
-      )}
+      {(close) => <Ways close={close} />}
     </Menu>
+  );
+}
+
+function Ways({ close }: { readonly close: () => void }): JSX.Element {
+  useEffect(countTabs, []);
+  return (
+    <>
+      <p class="faint">Theme</p>
+      {themes.map(([id, words]) => (
+        <Choice key={id} on={theme.value === id} choose={() => ((theme.value = id), close())}>
+          {words}
+        </Choice>
+      ))}
+      <hr />
+      <button type="button" onClick={() => (close(), showKeys())}>
+        Keys <kbd>?</kbd>
+      </button>
+      <button type="button" onClick={() => void logOut().then(() => tellTabs('out'))}>
+        Log out{openTabs.value === 1 ? '' : ` in ${openTabs.value} tabs`}
+      </button>
+    </>
   );
 }

@@ -4,8 +4,11 @@
  *
  *   ask (new tab) → offer (each tab that is in) → take (of one of them) → give (a token of its own, from the server)
  *
+ * Tabs of one login count each other: count → here.
+ *
  * A tab that still waits asks again when another tab has logged in; when one logs out, the others look whether their session still exists.
  */
+import { signal } from '@preact/signals';
 import { call, me, token } from './server.ts';
 import type { Login, Me } from '../api.ts';
 
@@ -13,7 +16,8 @@ type Said =
   | { readonly kind: 'ask' | 'in' | 'out'; readonly nonce: string }
   | { readonly kind: 'offer'; readonly nonce: string; readonly tab: string; readonly place: string }
   | { readonly kind: 'take'; readonly nonce: string; readonly tab: string }
-  | { readonly kind: 'give'; readonly nonce: string; readonly token: string };
+  | { readonly kind: 'give'; readonly nonce: string; readonly token: string }
+  | { readonly kind: 'count' | 'here'; readonly nonce: string; readonly login: string };
 
 /** How long offers of the last used role and database are preferred to others, and how long a tab waits before it shows the login. */
 const preferMs = 150;
@@ -95,10 +99,22 @@ export function watchTabs(look: () => void, entered: (given: string) => void): v
     else if (data.kind === 'offer' && !isIn && data.nonce === nonce) offered(data.tab, data.place);
     else if (data.kind === 'give' && !isIn && data.nonce === nonce) enter(data.token);
     else if (data.kind === 'in' && !isIn) ask();
+    else if (data.kind === 'count' && data.login === me.value?.login) say({ ...data, kind: 'here' });
+    else if (data.kind === 'here' && data.nonce === counting) openTabs.value += 1;
     else if (data.kind === 'out' && isIn) look();
   });
   addEventListener('pointerdown', rememberPlace, { capture: true });
   addEventListener('keydown', rememberPlace, { capture: true });
+}
+
+let counting = '';
+/** How many tabs of this login have answered, this one included. */
+export const openTabs = signal(1);
+
+export function countTabs(): void {
+  counting = `${self} ${performance.now()}`;
+  openTabs.value = 1;
+  say({ kind: 'count', nonce: counting, login: me.value?.login ?? '' });
 }
 
 export const tellTabs = (kind: 'in' | 'out'): void => say({ kind, nonce: self });
