@@ -205,7 +205,8 @@ export const mayHoldSecret = (sql: string): boolean => /\b(?:PASSWORD|SECRET)\b[
 /** For the tree beside the editor: what the role may read and whose name, or that of one of its columns, contains the text. */
 export const treeMax = 200;
 export const listTree = (text: string): string => `SELECT n.nspname, c.relname, c.relkind,
-  greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid)) AS rows_estimate, count(*) OVER () AS found
+  greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid)) AS rows_estimate, count(*) OVER () AS found,
+  count(*) OVER (PARTITION BY n.nspname) AS of_schema
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
   AND n.nspname NOT IN ('pg_catalog', 'pg_toast', 'information_schema')

@@ -181,11 +181,18 @@ suite('the pages of the console', () => {
       await page.getByRole('searchbox', { name: 'Table or column' }).fill('charted');
       await page.locator('.tree summary', { hasText: 'charted' }).click();
       await page.locator('.tree').getByText('integer · key').waitFor();
+      // Beside each schema, how many of its tables were found.
+      await page.locator('.tree > summary', { hasText: /^public\s*1$/ }).waitFor();
       await sql.fill('SELECT count(*) FROM ');
       await page.getByRole('button', { name: 'insert the name' }).click();
       assert.equal(await sql.inputValue(), 'SELECT count(*) FROM charted');
       await page.keyboard.press('Control+Enter');
       await page.getByRole('cell', { name: '3', exact: true }).waitFor();
+      const recent = page.locator('.recall');
+      await recent.filter({ hasText: /^SELECT count\(\*\) FROM charted\s*1 row$/ }).waitFor();
+      await sql.fill('SELECT 1 / 0');
+      await page.keyboard.press('Control+Enter');
+      await recent.filter({ hasText: /^SELECT 1 \/ 0\s*error$/ }).waitFor();
       // In colours, letter for letter, and each line where it is in the field.
       const draft = `SELECT 'a''b', 12 -- «\u202e»\n\n  FROM "x" /* ${'long '.repeat(60)}*/\n`;
       await sql.fill(draft);

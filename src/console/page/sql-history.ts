@@ -16,7 +16,13 @@ export interface Saved {
   readonly text: string;
 }
 
-export const history = signal<readonly string[]>([]);
+/** A statement that ran, and what became of it: `11 rows`, `error`; '': it is not known. */
+export interface Ran {
+  readonly text: string;
+  readonly said: string;
+}
+
+export const history = signal<readonly Ran[]>([]);
 export const saved = signal<readonly Saved[]>([]);
 export const views = signal<readonly Saved[]>([]);
 const named = { saved, views };
@@ -38,8 +44,15 @@ function listOf(what: string): readonly unknown[] {
 
 /** Reads anew what other tabs may have added. */
 export function recall(): void {
-  history.value = listOf('history').filter((it) => typeof it === 'string');
+  history.value = listOf('history').flatMap((it) => ranOf(it));
   for (const what of ['saved', 'views'] as const) named[what].value = listOf(what).filter(isSaved);
+}
+
+/** Older versions kept the text alone. */
+function ranOf(it: unknown): readonly Ran[] {
+  if (typeof it === 'string') return [{ text: it, said: '' }];
+  const { text, said } = (it ?? {}) as Partial<Ran>;
+  return typeof text === 'string' && typeof said === 'string' ? [{ text, said }] : [];
 }
 
 const isSaved = (it: unknown): it is Saved =>
@@ -61,7 +74,17 @@ function store(what: string, list: readonly unknown[]): void {
 export function remember(sql: string): void {
   recall();
   if (!mayRemember(sql)) return;
-  history.value = [sql, ...history.value.filter((it) => it !== sql)].slice(0, historyMax);
+  history.value = [{ text: sql, said: '' }, ...history.value.filter((it) => it.text !== sql)].slice(
+    0,
+    historyMax,
+  );
+  store('history', history.value);
+}
+
+/** How many rows it had, or that it failed. */
+export function note(sql: string, said: string): void {
+  recall();
+  history.value = history.value.map((it) => (it.text === sql ? { ...it, said } : it));
   store('history', history.value);
 }
 

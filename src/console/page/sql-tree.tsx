@@ -10,6 +10,7 @@ import type { ResultRow } from './load.ts';
 import { Skeleton, Wrong } from './components.tsx';
 import { Text } from './text.tsx';
 import { forget, forgetHistory, history, recall, saved } from './sql-history.ts';
+import type { Ran } from './sql-history.ts';
 
 interface Props {
   /** Takes text to insert at the caret. */
@@ -76,6 +77,9 @@ function Tables({ insert }: Pick<Props, 'insert'>): JSX.Element {
             <b class="grow">
               <Text of={schema} max={80} />
             </b>
+            <span class="faint">
+              {digitsText(rows.find((row) => row['nspname'] === schema)?.['of_schema'] ?? '')}
+            </span>
           </summary>
           <ul>
             {rows
@@ -150,16 +154,18 @@ function Recent({ replace }: Pick<Props, 'replace'>): JSX.Element | null {
   );
 }
 
-function Statements({
-  of,
-  replace,
-}: { readonly of: readonly string[] } & Pick<Props, 'replace'>): JSX.Element {
+function Statements({ of, replace }: { readonly of: readonly Ran[] } & Pick<Props, 'replace'>): JSX.Element {
   return (
     <ul class="list">
-      {of.map((sql) => (
-        <li key={sql}>
-          <button type="button" class="recall" title={sql} onClick={() => replace(sql)}>
-            <Text of={sql.replaceAll(/\s+/g, ' ')} max={120} />
+      {of.map(({ text, said }) => (
+        <li key={text}>
+          <button type="button" class="recall" title={text} onClick={() => replace(text)}>
+            <span class="grow">
+              <Text of={text.replaceAll(/\s+/g, ' ')} max={120} />
+            </span>
+            <span class={said === 'error' ? 'bad-words' : 'faint'}>
+              <Text of={said} max={24} />
+            </span>
           </button>
         </li>
       ))}
@@ -174,8 +180,10 @@ function SavedOnes({ replace }: Pick<Props, 'replace'>): JSX.Element {
     <ul class="list">
       {saved.value.map(({ name, text }) => (
         <li key={name} class="row-of">
-          <button type="button" class="recall grow" title={text} onClick={() => replace(text, name)}>
-            <Text of={name} max={80} />
+          <button type="button" class="recall" title={text} onClick={() => replace(text, name)}>
+            <span class="grow">
+              <Text of={name} max={80} />
+            </span>
           </button>
           <button
             type="button"

@@ -10,7 +10,7 @@ import { Text } from './text.tsx';
 import { Share } from './share.tsx';
 import { draft, open, rename, show, shown, shownTab, step, tabs } from './sql-tabs.ts';
 import { TabBar } from './sql-tabs-bar.tsx';
-import { mayRemember, recall, remember, save } from './sql-history.ts';
+import { mayRemember, note, recall, remember, save } from './sql-history.ts';
 import { Failure, me, run } from './server.ts';
 import { Editor, useNames } from './sql-editor.tsx';
 import { SqlTree } from './sql-tree.tsx';
@@ -51,6 +51,16 @@ function takeText(sql: string): void {
   history.replaceState({ ...(history.state as object | null), tab: shown.value }, '');
 }
 
+/** In a few words, of the last of its results. */
+function saidOf({ tables }: SqlResponse): string {
+  const last = tables.at(-1);
+  if (last === undefined) return '';
+  const { columns, rows, command, more } = last;
+  return columns.length === 0
+    ? command
+    : `${rows.length}${more ? '+' : ''} ${rows.length === 1 ? 'row' : 'rows'}`;
+}
+
 /** The runs of all tabs; those of tabs that are closed end. */
 function useRuns() {
   const [runs, setRuns] = useState<ReadonlyMap<number, Run>>(new Map());
@@ -75,8 +85,12 @@ function useRuns() {
     remember(sql);
     run(sql, mayWrite, { signal: ending.signal })
       .then(
-        (answer) => set(id, { outcome: { kind: 'answer', answer } }),
+        (answer) => {
+          set(id, { outcome: { kind: 'answer', answer } });
+          note(sql, saidOf(answer));
+        },
         (error: unknown) => {
+          note(sql, error instanceof Failure ? 'error' : 'cancelled');
           if (!(error instanceof Failure)) return set(id, { outcome: { kind: 'cancelled' } });
           set(id, { outcome: { kind: 'failure', failure: error } });
           failed(error);
