@@ -31,19 +31,14 @@ export function watchKeys(): void {
   addEventListener('keydown', (event) => {
     const { target } = event;
     const typing =
-      target instanceof HTMLElement && target.closest('input, textarea, select, [contenteditable]') !== null;
+      target instanceof HTMLElement &&
+      target.closest('input:not([type=checkbox]), textarea, select, [contenteditable]') !== null;
     if (event.key === 'k' && (event.ctrlKey || event.metaKey)) {
       event.preventDefault();
       jumping.value = !jumping.value;
       return;
     }
-    if (
-      event.key === 'Escape' &&
-      typing &&
-      !jumping.value &&
-      !(target instanceof HTMLInputElement && target.type === 'checkbox')
-    )
-      return target.blur();
+    if (event.key === 'Escape' && typing && !jumping.value) return target.blur();
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
     if (press(event.key, event.shiftKey)) event.preventDefault();
   });

@@ -121,7 +121,13 @@ function Need({ row }: { readonly row: ResultRow }): JSX.Element {
         </a>
       )}
       {row['owned'] !== 'f' && Number(row['unauthorized'] ?? 0) > Number(row['refused'] ?? 0) ? (
-        <a class="button" href={to(['secrets'], { q: row['secrets']?.split(', ')[0] ?? '' })}>
+        <a
+          class="button"
+          href={to(['secrets'], {
+            q: row['secrets']?.split(', ')[0] ?? '',
+            old: row['state'] === 'nothing stored' ? 'refused' : '',
+          })}
+        >
           Set the secret
         </a>
       ) : null}

@@ -12,7 +12,10 @@ import { timeOf } from '../request-rows.ts';
 
 export function Secrets(): JSX.Element {
   const loaded = useRows(listSecrets, 10_000);
-  const asked = route.value.query.get('q') ?? '';
+  const { query } = route.value;
+  const asked = query.get('q') ?? '';
+  // Nothing that is signed with the old value gets in as it is, and no question is asked about it.
+  const isRolled = query.get('old') === 'refused';
   const [text, setText] = useState(asked);
   const [chosen, setOpen] = useState<string | null | undefined>(undefined);
   // A link that names a secret, or a table that uses one only, opens it.
@@ -46,7 +49,7 @@ export function Secrets(): JSX.Element {
             {rows
               .filter((row) => keyOf(row) === open)
               .map((row) => (
-                <Change key={keyOf(row)} row={row} done={loaded.reload} />
+                <Change key={keyOf(row)} row={row} asks={!isRolled} done={loaded.reload} />
               ))}
           </>
         )}
@@ -127,7 +130,14 @@ function Secret({ row, toggle }: { readonly row: ResultRow; readonly toggle: () 
   );
 }
 
-function Change({ row, done }: { readonly row: ResultRow; readonly done: () => void }): JSX.Element {
+interface ChangeProps {
+  readonly row: ResultRow;
+  /** Whether requests with the old value may be accepted: then nothing is set without a question. */
+  readonly asks: boolean;
+  readonly done: () => void;
+}
+
+function Change({ row, asks, done }: ChangeProps): JSX.Element {
   const [value, setValue] = useState('');
   const [schema, name] = [row['schema_name'] ?? '', row['name'] ?? ''];
   return (
@@ -150,7 +160,7 @@ function Change({ row, done }: { readonly row: ResultRow; readonly done: () => v
           label="Set it"
           kind="primary"
           disabled={value === ''}
-          confirm="Requests signed with the old one will be refused. Set it?"
+          confirm={asks ? 'Requests signed with the old one will be refused. Set it?' : null}
           sql={alterSecret(schema, name, value)}
           done={() => {
             setValue('');
