@@ -53,9 +53,9 @@ async function fill(service: Service, root: Client): Promise<string> {
     FROM headgate.webhook_table w, generate_series(date_trunc('minute', now()) - interval '23 hours', date_trunc('minute', now()), '1 minute') m
     ORDER BY m
     ON CONFLICT DO NOTHING`);
-  await root.query(`INSERT INTO headgate.traffic_total (owner, per, slot, at, stored, unauthorized, refused, unavailable, spooled, took)
-    SELECT o.owner, 'minute', m.slot, m.minute, sum(m.stored), 0, sum(m.refused), 0, 0, array_fill(count(*)::int, '{14}')
-    FROM headgate.traffic_minute m, (VALUES (''), ('${role}')) AS o (owner) GROUP BY 1, 3, 4
+  await root.query(`INSERT INTO headgate.traffic_total (owner_oid, owner, per, slot, at, stored, unauthorized, refused, unavailable, spooled, took)
+    SELECT coalesce((SELECT r.oid FROM pg_roles r WHERE r.rolname = o.owner), 0), o.owner, 'minute', m.slot, m.minute, sum(m.stored), 0, sum(m.refused), 0, 0, array_fill(count(*)::int, '{14}')
+    FROM headgate.traffic_minute m, (VALUES (''), ('${role}')) AS o (owner) GROUP BY 1, 2, 4, 5
     ON CONFLICT DO NOTHING`);
   for (let i = 0; i < 300; i++) {
     const { status } = await fetch(service.url('t_0'), {

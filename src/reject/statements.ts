@@ -241,18 +241,18 @@ since as (
     ${sinceStored.map((it) => `${it} = case when m.since < excluded.stored_at then 0 else m.${it} end + case when excluded.since < m.stored_at then 0 else excluded.${it} end`).join(',\n    ')}
 ),
 totals as (
-  insert into headgate.traffic_total as m (owner, per, slot, at, ${summed.join(', ')}, took)
-  select o.owner, p.per, (t.minute / p.minutes) % p.slots, pg_catalog.to_timestamp((t.minute / p.minutes) * p.minutes * 60.0),
+  insert into headgate.traffic_total as m (owner_oid, owner, per, slot, at, ${summed.join(', ')}, took)
+  select o.oid, o.owner, p.per, (t.minute / p.minutes) % p.slots, pg_catalog.to_timestamp((t.minute / p.minutes) * p.minutes * 60.0),
     ${summed.map((it) => `pg_catalog.sum(t.${it})`).join(', ')}, array[${took.join(', ')}]::int[]
   from told t
   join pg_catalog.pg_class c on c.oid = t.relation
   join pg_catalog.pg_roles r on r.oid = c.relowner
-  cross join lateral (values (''::name), (r.rolname)) as o (owner)
+  cross join lateral (values (0::oid, ''::name), (r.oid, r.rolname)) as o (oid, owner)
   cross join (values ('minute', 1, 1440), ('hour', 60, 744)) as p (per, minutes, slots)
   where t.minute / p.minutes > (select pg_catalog.max(l.minute) from told l) / p.minutes - p.slots
-  group by o.owner, p.per, p.minutes, p.slots, t.minute / p.minutes
-  order by 1, 2, 3
-  on conflict (owner, per, slot) do update set${added('at', summed)}
+  group by o.oid, o.owner, p.per, p.minutes, p.slots, t.minute / p.minutes
+  order by 1, 2, 3, 4
+  on conflict (owner_oid, owner, per, slot) do update set${added('at', summed)}
   where m.at <= excluded.at
 )
 insert into headgate.traffic_minute as m

@@ -168,8 +168,29 @@ function trafficOn(bin: string): void {
     await client.query('DROP TABLE her_sum');
     for (const role of ['root', 'sums_owner'])
       assert.deepEqual(await as(role, totals), both(role === 'root' ? all : her));
+    // They are the role's, whatever it is called, and not those of another one that has its name later.
+    await client.query('ALTER ROLE sums_owner RENAME TO sums_renamed; CREATE ROLE sums_owner');
+    assert.deepEqual(await as('sums_renamed', totals), both(her));
+    assert.deepEqual(await as('sums_owner', totals), []);
+    const theirs = await makeTable(client, 'their_sum');
+    await client.query('ALTER TABLE their_sum OWNER TO sums_owner');
+    const third = openRejects(t, server).rejects;
+    third.serve('postgres');
+    answer(third, theirs, 'committed');
+    await third.close();
+    const lone = { stored: 1, unauthorized: 0, spooled: 0, fast: 1, slow: 0 };
+    assert.deepEqual(await as('sums_owner', totals), both(lone));
+    assert.deepEqual(await as('sums_renamed', totals), both(her));
+    // In a copy on another server roles have other oids: names tell them.
+    await client.query(
+      'UPDATE headgate.traffic_total SET owner_oid = (owner_oid::bigint + 1000000)::oid WHERE owner_oid <> 0',
+    );
+    assert.deepEqual(await as('sums_owner', totals), []);
+    await client.query('CALL headgate.place_totals()');
+    assert.deepEqual(await as('sums_owner', totals), both(lone));
+    assert.deepEqual(await as('sums_renamed', totals), []);
     // After a day, and after 31, their places are taken.
-    await client.query(`DELETE FROM headgate.traffic_total o USING headgate.traffic_total t WHERE t.owner = o.owner AND t.per = o.per AND t.at > o.at;
+    await client.query(`DELETE FROM headgate.traffic_total o USING headgate.traffic_total t WHERE t.owner_oid = o.owner_oid AND t.per = o.per AND t.at > o.at;
       UPDATE headgate.traffic_total SET at = at - CASE per WHEN 'minute' THEN interval '1 day' ELSE interval '31 days' END;
       UPDATE headgate.traffic_total SET slot = extract(epoch FROM now())::bigint / 60 % 1440 WHERE per = 'minute';
       UPDATE headgate.traffic_total SET slot = extract(epoch FROM now())::bigint / 3600 % 744 WHERE per = 'hour'`);
@@ -178,8 +199,7 @@ function trafficOn(bin: string): void {
     again.serve('postgres');
     answer(again, ours, 'committed');
     await again.close();
-    const one = { stored: 1, unauthorized: 0, spooled: 0, fast: 1, slow: 0 };
-    assert.deepEqual(await as('root', totals), both(one));
+    assert.deepEqual(await as('root', totals), both(lone));
   });
 
   test('a day later its places are taken, and the last request is still known', async (t) => {

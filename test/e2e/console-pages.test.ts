@@ -96,8 +96,8 @@ suite('the pages of the console', () => {
               LATERAL (SELECT to_timestamp(floor(extract(epoch FROM now()) / 3600) * 3600) - n * interval '1 hour' AS h) AS at),
           of_table AS (INSERT INTO headgate.traffic_hour (relation, slot, hour, stored, spooled, unauthorized, refused, unavailable, took)
             SELECT 'charted'::regclass, (extract(epoch FROM h)::bigint / 3600) % 744, h, n, 0, 0, 0, 0, array_fill(0, '{14}') FROM known)
-          INSERT INTO headgate.traffic_total (owner, per, slot, at, stored, spooled, unauthorized, refused, unavailable, took)
-          SELECT '', 'hour', (extract(epoch FROM h)::bigint / 3600) % 744, h, 2 * n, 0, 0, 0, 0, array_fill(0, '{14}') FROM known`);
+          INSERT INTO headgate.traffic_total (owner_oid, owner, per, slot, at, stored, spooled, unauthorized, refused, unavailable, took)
+          SELECT 0, '', 'hour', (extract(epoch FROM h)::bigint / 3600) % 744, h, 2 * n, 0, 0, 0, 0, array_fill(0, '{14}') FROM known`);
       // Of the day before less than all may be known.
       await add('5,30');
       await page.reload();

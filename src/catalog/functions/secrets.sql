@@ -22,11 +22,21 @@ BEGIN
       ) AS known WHERE s.id = known.id$sql$, owned);
   END LOOP;
   IF elsewhere THEN
+    CALL headgate.place_totals();
     DELETE FROM headgate.cluster;
     INSERT INTO headgate.cluster (identity) VALUES (here);
     PERFORM headgate.new_channels();
   END IF;
 END
+$body$;
+
+-- On another server the sums of a role are those of the role of its name; of two that had the name, those of the later one.
+CREATE OR REPLACE PROCEDURE headgate.place_totals()
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+  DELETE FROM headgate.traffic_total t WHERE t.owner <> '' AND (
+    NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = t.owner)
+    OR EXISTS (SELECT FROM headgate.traffic_total o WHERE o.owner_oid > t.owner_oid AND o.owner = t.owner));
+  UPDATE headgate.traffic_total t SET owner_oid = r.oid FROM pg_roles r WHERE r.rolname = t.owner AND r.oid <> t.owner_oid
 $body$;
 
 CREATE OR REPLACE FUNCTION headgate.may_use(me oid, owner oid) RETURNS boolean

@@ -97,6 +97,7 @@ export async function copyHeadgate({ source, target }: Sides): Promise<void> {
     [rows[0]?.role],
   );
   await target.query('CALL headgate.place_restored()');
+  await target.query('CALL headgate.place_totals()');
   await target.query(
     `SELECT setval(pg_get_serial_sequence('headgate.rejected_requests', 'id'), greatest(max(id), 1), max(id) IS NOT NULL)
      FROM headgate.rejected_requests`,
