@@ -1,5 +1,5 @@
 /**
- * Signed, durable single events at 256 connections: Headgate, and programs written by hand for this one task, in turns in one run. Each checks the
+ * Signed, durable single events at 256 connections (BENCH_CONNECTIONS): Headgate, and programs written by hand for this one task, in turns in one run. Each checks the
  * same signature and stores the same bodies in a table of its own in the same engine, over its Unix socket, with fsync on. A contestant that cannot run
  * loses only its own line.
  */
@@ -14,7 +14,7 @@ import type { Measured, Service } from './service.ts';
 import { body, createSigned, secret, signedHeaders } from './signed.ts';
 import { median } from './statistics.ts';
 
-const connections = 256;
+const connections = Number(process.env['BENCH_CONNECTIONS'] ?? 256);
 
 interface Contestant {
   /** The table with its rows; null: it stores nothing. */
