@@ -71,3 +71,28 @@ test('a token is its role, wherever a dump takes it, and nobody when that is gon
   await settle();
   assert.deepEqual(await owner('of_one'), { owner: null, owner_oid: null });
 });
+
+test('roles that have all the tokens they may have leave as many to others', async (t) => {
+  const database = await testDatabase(t, { catalog: true });
+  const client = await database.connect();
+  const roles = Array.from({ length: 12 }, (_, i) => `${database.name}_${i}`);
+  await client.query(
+    `create table t (n int); ${roles.map((role) => `create role ${role}; grant insert on t to ${role}`).join('; ')}`,
+  );
+  onEnd(t, 'roles', async () => {
+    await client.query(
+      `reset role; ${roles.map((role) => `drop owned by ${role}; drop role ${role}`).join('; ')}`,
+    );
+  });
+  const make = (role: string, name: string) =>
+    client.query(
+      `set role ${role}; select headgate.create_token('${name}', array['t'::regclass], '[]', null); reset role`,
+    );
+  const [last = '', ...others] = roles;
+  for (const role of others)
+    await client.query(`insert into headgate.token (name, owner, owner_oid, hash, origins)
+      select concat('${role}_', n), '${role}', '${role}'::regrole, sha256(concat('${role} ', n)::bytea), '{}' from generate_series(1, 1000) n`);
+  await assert.rejects(make(others[0] ?? '', 'one_more'), { code: '54000', message: /at most 1000 tokens/ });
+  await client.query('reset role');
+  await make(last, 'first');
+});

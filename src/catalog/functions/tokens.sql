@@ -43,6 +43,8 @@ DECLARE
   relations oid[] := ARRAY(SELECT DISTINCT e.value::oid FROM jsonb_array_elements_text(given -> 'relations') AS e (value));
   relation oid;
   made uuid;
+  -- Of each role: others cannot use them up.
+  most int := CASE WHEN (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = me) THEN 10000 ELSE 1000 END;
   seconds int := (given ->> 'seconds')::int;
   reads boolean := seconds IS NOT NULL;
   wanted text := CASE WHEN reads THEN 'SELECT' ELSE 'INSERT' END;
@@ -55,11 +57,8 @@ BEGIN
   END IF;
   -- They are good for nothing, and their names are free.
   DELETE FROM headgate.token t WHERE t.owner_oid = me AND t.expires_at < now();
-  IF (SELECT count(*) >= 1000 FROM headgate.token t WHERE t.owner_oid = me)
-    AND NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = me) THEN
-    RAISE EXCEPTION USING ERRCODE = '54000', MESSAGE = 'a role that is no superuser has at most 1000 tokens';
-  ELSIF (SELECT count(*) >= 10000 FROM headgate.token) THEN
-    RAISE EXCEPTION USING ERRCODE = '54000', MESSAGE = 'a database has at most 10000 tokens';
+  IF (SELECT count(*) >= most FROM headgate.token t WHERE t.owner_oid = me) THEN
+    RAISE EXCEPTION USING ERRCODE = '54000', MESSAGE = format('a role has at most %s tokens, and a superuser 10000', most);
   END IF;
   FOREACH relation IN ARRAY relations LOOP
     PERFORM headgate.refuse_token_table(me, relation, reads);

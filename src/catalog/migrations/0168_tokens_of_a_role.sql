@@ -1,0 +1,1 @@
+-- Only a function has changed: the number of tokens is bounded for each role, not for all of them together.
