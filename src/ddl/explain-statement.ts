@@ -9,6 +9,7 @@ import { type Option, parseOptions, refuseUnknown } from './options.ts';
 import { type StatementPlan, displayName, explainPlan } from './plan.ts';
 import type { DdlContext } from './statement-context.ts';
 import { explainOver } from './explain-over.ts';
+import { refuseSecretInside } from './secret-statements.ts';
 import { encodeText } from './literal.ts';
 
 const known = ['headers', 'headers_not_kept', 'body', 'body_base64', 'method', 'url', 'now'];
@@ -20,7 +21,10 @@ export function explainStatement(
 ): StatementPlan | null {
   cursor.expect('explain');
   if (cursor.accept('alter', 'table')) return explainOver(cursor, session, context);
-  if (!cursor.accept('validate')) return null;
+  if (!cursor.accept('validate')) {
+    refuseSecretInside(cursor);
+    return null;
+  }
   cursor.refuseForeign('EXPLAIN VALIDATE');
   const name = cursor.qualifiedName(3);
   const options = cursor.accept('with') ? parseOptions(cursor) : [];

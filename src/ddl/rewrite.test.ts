@@ -98,6 +98,9 @@ const refused: [string, string, RegExp][] = [
   ["CREATE SECRET s WITH (backend = 'meta', ¶x = 1) AS 'a'", '22023', /unknown option "x"/],
   ["CREATE SECRET s ¶AS 'a'", '42601', /at or near "AS"/],
   ["CREATE ¶OR REPLACE SECRET s WITH (backend = 'meta') AS 'a'", '42601', /at or near "OR"/],
+  ["EXPLAIN (COSTS off) CREATE ¶SECRET s WITH (backend = 'meta') AS 'a'", '42601', /at or near "SECRET"/],
+  ["explain analyze alter ¶secret s as 'a'", '42601', /at or near "secret"/],
+  ["SELECT 1; PREPARE p (text) AS CREATE ¶SECRET s AS 'a'", '42601', /at or near "SECRET"/],
   ["CREATE SECRET s ¶'top secret'", '42601', /^syntax error at or near "'\*{8}'"$/],
   [
     "CREATE SECRET s WITH (backend = 'meta') AS ¶'top secret",

@@ -18,7 +18,13 @@ import type { Lexical } from './literal.ts';
 import { alterTable, databaseStatement, describe, flush, show } from './other-statements.ts';
 import { assemble } from './plan.ts';
 import type { PlanText, StatementPlan } from './plan.ts';
-import { alterSecret, createSecret, dropSecret, replaceSecret } from './secret-statements.ts';
+import {
+  alterSecret,
+  createSecret,
+  dropSecret,
+  refuseSecretInside,
+  replaceSecret,
+} from './secret-statements.ts';
 import { statementsOf } from './scanner.ts';
 import type { StatementText } from './scanner.ts';
 import { createToken, dropToken } from './token-statements.ts';
@@ -33,7 +39,7 @@ export function createRewriter(deps: DdlContext): RewriteSql {
 const ourWords =
   /secret|token|connector|validate|answer|show|describe|flush|database|string|on_unknown|on_type_error|on_unstorable|form_files|methods|collect_into|spool|dedupe|version|sns_topics|event_grid|keep|keep_if|private|readers|inspect|include|distribute|shards|reconcile|every/i;
 /** How one of Headgate's statements, or white space or a comment before it, begins. */
-const ourFirst = /^(?:[cCaAdDfF\s;/-]|[sS][hH]|[eE][xX][pP])/;
+const ourFirst = /^(?:[cCaAdDfF\s;/-]|[sS][hH]|[eE][xX][pP]|[pP][rR][eE])/;
 
 /** Looks only at the first characters of most single statements, and searches the text of others once. */
 function mayBeOurs(sql: string): boolean {
@@ -118,7 +124,7 @@ interface Own {
 }
 
 /** The first letters of Headgate's statements. */
-const beginnings = new Set('acdefsACDEFS');
+const beginnings = new Set('acdefpsACDEFPS');
 
 function tooMany(at: number): never {
   const message = `a text has at most ${limits.sqlOwnStatementsMax} of Headgate's statements`;
@@ -201,6 +207,9 @@ function planOf(
       return flush(cursor);
     case 'explain':
       return explainStatement(cursor, session, deps);
+    case 'prepare':
+      refuseSecretInside(cursor);
+      return rwCatalog(statement, lexical);
     default:
       return rwCatalog(statement, lexical);
   }

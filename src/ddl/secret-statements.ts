@@ -29,6 +29,18 @@ export function replaceSecret(cursor: Cursor): never {
   cursor.unexpected("ALTER SECRET name AS '...' replaces the value of a secret.");
 }
 
+/** The same for EXPLAIN and PREPARE of such a statement. */
+export function refuseSecretInside(cursor: Cursor): void {
+  for (let before = ''; !cursor.atEnd; cursor.take()) {
+    const isSecret = /^(?:create|alter)$/.test(cursor.peek()) && cursor.peek(1) === 'secret';
+    if (isSecret && /^(?:|explain|analy[sz]e|verbose|as|\))$/.test(before)) {
+      cursor.take();
+      cursor.unexpected('Nothing can be explained or prepared about a secret.');
+    }
+    before = cursor.peek();
+  }
+}
+
 export function alterSecret(cursor: Cursor, deps: DdlContext): StatementPlan {
   cursor.refuseForeign('ALTER SECRET');
   cursor.expect('alter', 'secret');
