@@ -61,7 +61,8 @@ interface Slow {
 export class OwnerScheduler {
   readonly #pools: Pick<CommitPools, 'sizeOf'>;
   readonly #context: Pick<StageContext, 'clock' | 'limits'>;
-  readonly #lines = new Map<string, Line>();
+  /** By database: of tables that run no code, and of all others. */
+  readonly #lines = new Map<string, readonly [Line, Line]>();
 
   constructor(pools: Pick<CommitPools, 'sizeOf'>, context: Pick<StageContext, 'clock' | 'limits'>) {
     this.#pools = pools;
@@ -108,12 +109,9 @@ export class OwnerScheduler {
 
   #lineOf(target: Target): Line {
     const { database } = target;
-    const key = `${database}\0${isPlain(target)}`;
-    const known = this.#lines.get(key);
-    if (known !== undefined) return known;
-    const line: Line = { database, owners: new Map(), held: 0, waiting: 0, only: null, hasSeveral: false };
-    this.#lines.set(key, line);
-    return line;
+    let lines = this.#lines.get(database);
+    if (lines === undefined) this.#lines.set(database, (lines = [lineOf(database), lineOf(database)]));
+    return lines[isPlain(target) ? 0 : 1];
   }
 
   /** false: its turn did not come in time. */
@@ -193,6 +191,15 @@ export class OwnerScheduler {
     if (owner.held === 0 && owner.waiting.size === 0 && !this.#isSlow(owner)) owners.delete(oid);
   }
 }
+
+const lineOf = (database: string): Line => ({
+  database,
+  owners: new Map(),
+  held: 0,
+  waiting: 0,
+  only: null,
+  hasSeveral: false,
+});
 
 function ownerOf({ owners }: Line, oid: number): Owner {
   const known = owners.get(oid);

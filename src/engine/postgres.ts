@@ -14,41 +14,33 @@ import { quoteIdentifier as quote } from '../kit/sql-text.ts';
 
 class TooFewConnections extends EngineError {}
 
-interface Limit {
-  readonly what: string;
-  readonly name: string;
+interface Allowed {
+  /** How many connections to this database the server allows, to all roles together. */
   readonly most: number;
+  /** The bound of the role, or of the database, that is too low; null: none is. */
+  readonly what: string | null;
+  readonly name: string;
+  readonly few: number;
 }
 
-const limitsSql = `
-  select w.what, w.name, w.most
-  from pg_catalog.pg_roles r, pg_catalog.pg_database d, lateral (
+/** No row behind a pooler, which has bounds of its own. */
+const allowedSql = `
+  select least(pg_catalog.current_setting('max_connections')::pg_catalog.int4, case when d.datconnlimit operator(pg_catalog.>=) 0 then d.datconnlimit end) as most,
+    w.what, w.name, w.few
+  from pg_catalog.pg_database d join pg_catalog.pg_roles r on r.rolname operator(pg_catalog.=) session_user
+  left join lateral (
     values ('ROLE', r.rolname::pg_catalog.text, r.rolconnlimit), ('DATABASE', d.datname::pg_catalog.text, d.datconnlimit)
-  ) as w (what, name, most)
-  where r.rolname operator(pg_catalog.=) session_user and d.datname operator(pg_catalog.=) pg_catalog.current_database()
-    and not r.rolsuper and w.most operator(pg_catalog.>=) 0 and w.most operator(pg_catalog.<) $1
-    and pg_catalog.pg_backend_pid() operator(pg_catalog.=) $2 limit 1`;
+  ) as w (what, name, few) on not r.rolsuper and w.few operator(pg_catalog.>=) 0 and w.few operator(pg_catalog.<) $1
+  where d.datname operator(pg_catalog.=) pg_catalog.current_database() and pg_catalog.pg_backend_pid() operator(pg_catalog.=) $2 limit 1`;
 
-const serverSql = `
-  select least(pg_catalog.current_setting('max_connections')::pg_catalog.int4, case when d.datconnlimit operator(pg_catalog.>=) 0 then d.datconnlimit end) as most
-  from pg_catalog.pg_database d
-  where d.datname operator(pg_catalog.=) pg_catalog.current_database() and pg_catalog.pg_backend_pid() operator(pg_catalog.=) $1`;
-
-/** How many connections to this database the server allows, to all roles together; 0: behind a pooler, which has a bound of its own. */
-async function connectionsOf(client: Client): Promise<number> {
+/** How many connections the server allows; 0: behind a pooler. Refuses fewer than `least` for Headgate's role. */
+async function connectionsOf(client: Client, least: number): Promise<number> {
   const { processID } = client as unknown as { readonly processID: number | null };
-  const { rows } = await client.query<{ most: number }>(serverSql, [processID ?? 0]);
-  return rows[0]?.most ?? 0;
-}
-
-async function refuseTooFew(client: Client, least: number): Promise<void> {
-  const { processID } = client as unknown as { readonly processID: number | null };
-  const { rows } = await client.query<Limit>(limitsSql, [least, processID ?? 0]);
-  const [found] = rows;
-  if (found === undefined) return;
-  const { what, name, most } = found;
+  const { rows } = await client.query<Allowed>(allowedSql, [least, processID ?? 0]);
+  const { most = 0, what = null, name = '', few = 0 } = rows[0] ?? {};
+  if (what === null) return most;
   throw new TooFewConnections(
-    `${what.toLowerCase()} ${quote(name)} may have ${most} ${most === 1 ? 'connection' : 'connections'}, and Headgate needs ${least} at ` +
+    `${what.toLowerCase()} ${quote(name)} may have ${few} ${few === 1 ? 'connection' : 'connections'}, and Headgate needs ${least} at ` +
       `least: ALTER ${what} ${quote(name)} CONNECTION LIMIT 20`,
   );
 }
@@ -78,8 +70,7 @@ export async function openPostgresEngine({
   const servers = new Servers(dsn);
   let connectionsMax = 0;
   const greet = async (client: Client): Promise<void> => {
-    await refuseTooFew(client, connectionsMin);
-    connectionsMax = await connectionsOf(client);
+    connectionsMax = await connectionsOf(client, connectionsMin);
   };
   observe({ kind: 'engine.starting', engine: name });
   const watch = new EngineWatch({
