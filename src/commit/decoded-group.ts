@@ -210,7 +210,7 @@ export class DecodedGroup implements TriedGroup {
       if (failed === null) good = middle;
       else bad = middle;
       const left = this.#session.leftMs;
-      if (left < 2 * (before - left)) return null;
+      if (bad - good > 1 && left < 2 * (before - left)) return null;
       before = left;
     }
     return bad - 1;

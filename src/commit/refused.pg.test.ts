@@ -57,6 +57,25 @@ suite('rows that the engine refuses', () => {
     for (const [member, message] of bad) assert.deepEqual(messages(await send([member])), [message], 'alone');
   });
 
+  test('the row at fault is told, however little time is left once it is found', async (t) => {
+    const { client, database, spy, tableOf } = await commitRoom(t);
+    await client.query('create table t (id int, amount int check (amount < 100))');
+    const target = await tableOf('t');
+    const ackTimeoutMs = 2 ** 31 - 1;
+    let left: number | null = null;
+    const clientConfig = (name: string) => {
+      left ??= ackTimeoutMs;
+      return database.engine.clientConfig(name);
+    };
+    // From the first connection on, half of the time that was left is over with each look at the clock.
+    const clock = () => (left === null ? 0 : ackTimeoutMs - (left /= 2));
+    const hurried = committer(t, { ...database.engine, clientConfig }, spy, {}, clock);
+    const rows = rowsOf(target, json({ id: 1, amount: 1 }), json({ id: 2, amount: 500 }));
+    assert.deepEqual(messages(await hurried([{ ...rows, ackTimeoutMs }])), [
+      'the row violates the constraint t_amount_check [1]',
+    ]);
+  });
+
   test('a hundred members with 1, 10 and 100 bad ones: exactly those are refused, whatever refuses them', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query('create table t (id int primary key, amount int check (amount < 100))');

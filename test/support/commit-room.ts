@@ -25,11 +25,12 @@ export function committer(
   engine: CommitEngine,
   spy: Spy,
   bounds: Partial<Limits> = {},
+  clock = () => performance.now(),
 ): Send {
   const all = { ...limits, ...bounds };
   const pools = new CommitPools(engine, all, undefined, spy.observe);
   onEnd(t, 'pools', () => pools.close());
-  const commit = new Commit({ pools, limits: all, observe: spy.observe, clock: () => performance.now() });
+  const commit = new Commit({ pools, limits: all, observe: spy.observe, clock });
   return (members) => {
     const target = members[0]?.target;
     assert(target !== undefined);
