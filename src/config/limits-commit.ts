@@ -71,6 +71,8 @@ export const commitLimits = {
   ownerSessionsMax: 64,
   /** How long such a connection is kept for its table, in ms; then its session is reset. */
   ownerSessionIdleMs: 60_000,
+  /** How much of an answer of the engine is read without a pause, in bytes; what follows is read in turn with other long work. */
+  answerAtOnceBytes: 64 * 1024,
   /** What the engine may say in one answer where code of an owner runs: its messages can be as long as it likes. */
   ownerAnswerBytesMax: 16 * 1024 * 1024,
   /** Connections on which Headgate looks after the logins of owners. */

@@ -1,5 +1,7 @@
-/** How connections of node-postgres to the engine end, whatever state the engine is in. */
+/** How connections of node-postgres to the engine end, whatever state the engine is in, and how much of what it sends is read at once. */
+import type { Readable } from 'node:stream';
 import type { Client, ClientBase, Connection } from 'pg';
+import { longWork } from '../kit/time-slices.ts';
 import { within } from '../kit/timeout.ts';
 import { limits } from '../config/limits.ts';
 
@@ -21,8 +23,17 @@ export function cutOff(client: ClientBase): void {
 }
 
 /**
+ * Reads no more from the engine until it is this connection's turn. Reading a megabyte of short messages or rows takes Node half a second, in which it serves
+ * nobody else; `bytes`: how many it has just read.
+ */
+export function readInTurn(stream: Readable, bytes: number): void {
+  stream.pause();
+  void longWork.turn(bytes).then(() => stream.resume());
+}
+
+/**
  * For a session in which code of an owner runs: a message that says a gigabyte would be read into memory as a whole. The connection is cut off when
- * the engine has sent more than an answer is, and is not ready for the next query.
+ * the engine has sent more than an answer is, and is not ready for the next query; what is more than `answerAtOnceBytes` is read in turn.
  */
 export function boundAnswers(client: ClientBase, bytesMax: number = limits.ownerAnswerBytesMax): void {
   const { connection } = client as unknown as { readonly connection: Connection };
@@ -31,6 +42,7 @@ export function boundAnswers(client: ClientBase, bytesMax: number = limits.owner
   connection.stream.on('data', (chunk: Buffer) => {
     bytes += chunk.length;
     if (bytes > bytesMax) cutOff(client);
+    else if (bytes > limits.answerAtOnceBytes) readInTurn(connection.stream, chunk.length);
   });
 }
 

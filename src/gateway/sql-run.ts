@@ -8,7 +8,7 @@
  */
 import type { Socket } from 'node:net';
 import type { Connection, DatabaseError, PoolClient } from 'pg';
-import { cutOff } from '../engine/close-client.ts';
+import { cutOff, readInTurn } from '../engine/close-client.ts';
 import { freeBuffer } from '../kit/free-buffer.ts';
 import type { Semaphore } from '../kit/semaphore.ts';
 import { limits } from '../config/limits.ts';
@@ -122,15 +122,17 @@ function watchSize(client: PoolClient, { large, result }: SqlRun): () => boolean
   let bytes = 0;
   let done: (() => void) | null = null;
   let endWaiting: () => void = () => {};
+  let last = 0;
   // In its turn, a result still waits until earlier ones were read: nothing is discarded that only has to wait.
   const goOn = (): void => {
     endWaiting = result.whenRoom((room) => {
-      if (room) stream.resume();
+      if (room) readInTurn(stream, last);
       else cutOff(client);
     });
   };
   const count = (chunk: Buffer): void => {
-    bytes += chunk.length;
+    last = chunk.length;
+    bytes += last;
     if (bytes > limits.gatewayResultBytesMax) cutOff(client);
     else if (bytes > limits.gatewayLargeResultBytes && done === null) {
       stream.pause();
@@ -138,7 +140,7 @@ function watchSize(client: PoolClient, { large, result }: SqlRun): () => boolean
     } else if (done !== null && !result.hasRoom) {
       stream.pause();
       goOn();
-    }
+    } else if (bytes > limits.answerAtOnceBytes) readInTurn(stream, last);
   };
   stream.on('data', count);
   return () => {

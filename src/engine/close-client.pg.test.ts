@@ -1,0 +1,19 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { testDatabase } from '../../test/support/postgres.ts';
+import { mostReadInOneTurn } from '../../test/support/read-in-turn.ts';
+import { limits } from '../config/limits.ts';
+import { boundAnswers } from './close-client.ts';
+
+test('short messages of a session in which code of an owner runs are read a piece at a time', async (t) => {
+  const client = await (await testDatabase(t)).connect();
+  boundAnswers(client);
+  let messages = 0;
+  client.on('notice', () => (messages += 1));
+  const most = await mostReadInOneTurn(client, () =>
+    client.query(`do $$ begin for i in 1..40000 loop raise warning ''; end loop; end $$`),
+  );
+  assert.equal(messages, 40_000);
+  // A piece of Node's is 64 KiB.
+  assert.ok(most <= limits.answerAtOnceBytes + 65_536, `${most} bytes`);
+});
