@@ -3,10 +3,8 @@
  * answers, and reports what was answered. Decides nothing.
  */
 import { randomUUID } from 'node:crypto';
-import type { Incoming } from '../http/exchange.ts';
-import { Exchange } from '../http/exchange.ts';
-import { often } from '../http/reply.ts';
-import type { OwnHeader, HttpReply } from '../http/reply.ts';
+import type { Incoming, OwnHeader, HttpReply } from '../http/exchange.ts';
+import { Exchange, often } from '../http/exchange.ts';
 import { remembered } from '../kit/memoize.ts';
 import { limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';

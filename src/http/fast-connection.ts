@@ -15,7 +15,7 @@ import type { ConnectOpts, SocketConstructorOpts } from 'node:net';
 import { PerTurn } from './connection.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Connection } from './connection.ts';
-import { FastAnswer } from './reply.ts';
+import { FastAnswer } from './exchange.ts';
 import { doubtful, more, PlainRequestParser, WholeRequest } from './plain-request-parser.ts';
 
 /** What a front provides. */

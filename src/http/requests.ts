@@ -8,12 +8,19 @@ import { refusal, type Refusal } from '../errors/refusals.ts';
 import { deferred } from '../kit/deferred.ts';
 import { PerTurn, Connection } from './connection.ts';
 import type { LiveRequest } from './connection.ts';
-import type { Exchange, ServerContext, HttpRequest, HttpResponse, Incoming } from './exchange.ts';
+import type {
+  Exchange,
+  ServerContext,
+  HttpRequest,
+  HttpResponse,
+  Incoming,
+  FastAnswer,
+  HttpReply,
+} from './exchange.ts';
 import { withoutFetched } from './fetched-header.ts';
 import { WholeRequest } from './plain-request-parser.ts';
 import { isHeadOfParserError, protocolRefusal, refusalForParserError } from './protocol.ts';
-import { rawMessage } from './reply.ts';
-import type { FastAnswer, HttpReply } from './reply.ts';
+import { rawMessage } from './exchange.ts';
 import type { NodeServer } from './server.ts';
 
 /** What a door does with requests. */

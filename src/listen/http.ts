@@ -10,7 +10,7 @@ import type { Socket } from 'node:net';
 import type { Admission } from '../access/admission.ts';
 import type { TlsSource } from '../access/tls-source.ts';
 import type { Connection } from '../http/connection.ts';
-import { Exchange } from '../http/exchange.ts';
+import { Exchange, often } from '../http/exchange.ts';
 import type { HttpRequest, Incoming, ServerContext } from '../http/exchange.ts';
 import { HttpServer } from '../http/http-server.ts';
 import type { HandshakeOutcome, SenderHandshakes } from '../ingest/handshake.ts';
@@ -44,7 +44,6 @@ import type { BodyRules } from '../http/body.ts';
 import type { Arrival } from '../types/request.ts';
 import type { KeptApart, Outcome, Spooled } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import { often } from '../http/reply.ts';
 
 /** What all exchanges of one listener share. */
 interface WebhookContext {

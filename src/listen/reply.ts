@@ -3,8 +3,8 @@
  * written; touches nothing. Bodies are ASCII (other characters are escaped), so one char is one byte.
  */
 import { rememberedOf } from '../kit/memoize.ts';
-import { often } from '../http/reply.ts';
-import type { HttpReply } from '../http/reply.ts';
+import { often } from '../http/exchange.ts';
+import type { HttpReply } from '../http/exchange.ts';
 import { onlyHeader } from '../kit/header.ts';
 import type { Arrival } from '../types/request.ts';
 import type { CommittedAnswer, HandshakeAnswer } from '../types/answers.ts';

@@ -8,7 +8,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { TestContext } from 'node:test';
 import { Connection, PerTurn } from '../../src/http/connection.ts';
 import { FastConnections } from '../../src/http/fast-connection.ts';
-import type { FastAnswer } from '../../src/http/reply.ts';
+import type { FastAnswer } from '../../src/http/exchange.ts';
 import type { WholeRequest } from '../../src/http/plain-request-parser.ts';
 import { limits } from '../../src/config/limits.ts';
 import type { Limits } from '../../src/config/limits.ts';
