@@ -19,11 +19,10 @@ import {
   misfitRefusal,
   rowRefusal,
 } from './refusal-messages.ts';
-import type { Failed } from './round-trip.ts';
 import type { CommitSession } from './session.ts';
 import type { TriedGroup } from './row-at-fault.ts';
 import { TableStatements } from './table-statements.ts';
-import type { StoreAttempt } from './interpret-reply.ts';
+import type { StoreAttempt, Failed } from './interpret-reply.ts';
 import { DecodedTransactions } from './decoded-transactions.ts';
 
 export const statementsOf = rememberedOf((target: Target) => new TableStatements(target));

@@ -18,9 +18,8 @@ import {
 } from './interpret-reply.ts';
 import { settingSteps, toRuns } from './table-statements.ts';
 import type { TableStatements } from './table-statements.ts';
-import type { StoreAttempt, UnitAttempts } from './interpret-reply.ts';
+import type { StoreAttempt, UnitAttempts, Failed } from './interpret-reply.ts';
 import { isUndecided } from './newest-statements.ts';
-import type { Failed } from './round-trip.ts';
 import { abortMessage, inTurn, lost } from './session.ts';
 import type { CommitSession } from './session.ts';
 import { cleanUp, markOf, nothing, pathIsSafe, savepoint } from './session-reset.ts';

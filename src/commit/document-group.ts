@@ -18,10 +18,9 @@ import { aborted, verdictOf, isForgotten, foundBy } from './interpret-reply.ts';
 import { toStatement } from './commit-connection.ts';
 import type { PreparedStatement, StatementStep, SessionFacts } from './commit-connection.ts';
 import { documentRefusal, forOwner } from './refusal-messages.ts';
-import type { Failed } from './round-trip.ts';
 import type { CommitSession } from './session.ts';
 import type { TriedGroup } from './row-at-fault.ts';
-import type { StoreAttempt } from './interpret-reply.ts';
+import type { StoreAttempt, Failed } from './interpret-reply.ts';
 import { holdPlainStep } from './table-statements.ts';
 import type { TransactionSettings } from './table-statements.ts';
 import {

@@ -1,5 +1,5 @@
 /**
- * What the answer to a transaction means (round-trip.ts); pure. Takes a reply and the steps that it answers; returns what was found out, by which
+ * What the answer to a transaction means (session.ts); pure. Takes a reply and the steps that it answers; returns what was found out, by which
  * of them, and whose fault it is. Goes by the places of the steps first: what a table's own code raises can have any SQLSTATE.
  *
  * Rows are stored together with those of other senders, and a SQLSTATE is chosen by the author of the trigger, the check or the type that
@@ -28,11 +28,54 @@ import type { Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { strangersCode } from '../relations/lock-code.ts';
-import { handedOn } from './round-trip.ts';
-import type { Completed, Failed, EngineReply } from './round-trip.ts';
 import type { StatementStep } from './commit-connection.ts';
 import { faultOf, isOfProtocol } from '../engine/sqlstate.ts';
 import type { Fault } from '../engine/sqlstate.ts';
+
+export interface Failed {
+  readonly kind: 'failed';
+  readonly sqlstate: string;
+  readonly message: string;
+  /** Statements of this answer that had completed before. */
+  readonly completed: number;
+  /** All statements had ended, and the commit itself failed. */
+  readonly atCommit: boolean;
+  /** The number of the transaction, if it was received. */
+  readonly xid: string | null;
+  /** What it was about, if the engine says so; names only, never values. */
+  readonly constraint: string | null;
+  readonly column: string | null;
+  /** It refers to a position in the statement's text: found before any row was read. */
+  readonly placed: boolean;
+  /** The engine's CONTEXT. */
+  readonly where: string;
+  /** The engine's function that raised it; null: the engine names none. */
+  readonly routine: string | null;
+}
+
+export type EngineReply = Completed | Failed | LostConnection;
+
+export interface Completed {
+  readonly kind: 'done';
+  /** The last command tag. */
+  readonly tag: string;
+  readonly xid: string | null;
+  /** What statements have said of rows that were not newer (newest-statements.ts); absent: nothing. */
+  readonly stale?: readonly StalePlaces[];
+}
+
+export interface StalePlaces {
+  /** Statements of this answer that had completed before. */
+  readonly completed: number;
+  readonly places: readonly number[];
+}
+
+export interface LostConnection {
+  readonly kind: 'lost';
+  readonly reason: string;
+  /** The number of the transaction, if it was received. */
+  readonly xid: string | null;
+}
 
 type ErrorCause = Fault | 'table';
 
@@ -46,6 +89,9 @@ export const ours = 'headgate';
 const raising: ReadonlySet<string> = new Set(['exec_stmt_raise', 'exec_stmt_assert']);
 /** PL/pgSQL's text for where it was, innermost first; no lc_messages translates its end. */
 const raisedThere = /^.* (?:RAISE|ASSERT)(?:\n|$)/;
+
+/** The routine by which the coordinator of a Citus cluster passes on what another server has said, with its SQLSTATE and context. */
+export const handedOn = 'ReportResultError';
 
 type Said = Pick<Failed, 'sqlstate' | 'routine'> & Partial<Pick<Failed, 'where' | 'message'>>;
 

@@ -13,7 +13,7 @@ import { ValueSearch } from './value-at-fault.ts';
 import { remove } from '../keep/statements.ts';
 import { copySql, groupStatement } from './document-group.ts';
 import { removeOlderStatement, storeNewerStatement, storeNewestStatement } from './newest-statements.ts';
-import { roundTrip } from './round-trip.ts';
+import { roundTrip } from './session.ts';
 import {
   isMeantFirst,
   removeStatement,

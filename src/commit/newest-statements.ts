@@ -9,7 +9,7 @@
 import { quoteIdentifier as quote, relationName } from '../kit/sql-text.ts';
 import type { Newest, NewestPart, Shape } from '../types/shape.ts';
 import type { Target } from '../types/target.ts';
-import type { Failed } from './round-trip.ts';
+import type { Failed } from './interpret-reply.ts';
 import {
   equals,
   internalName,

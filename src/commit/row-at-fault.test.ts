@@ -4,8 +4,7 @@ import fc from 'fast-check';
 import { rowsOf, targetOf } from '../../test/support/rows.ts';
 import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
-import type { Failed } from './round-trip.ts';
-import type { StoreAttempt } from './interpret-reply.ts';
+import type { StoreAttempt, Failed } from './interpret-reply.ts';
 import { settle } from './row-at-fault.ts';
 
 const target = targetOf({ shape: { writeMode: 'insert' } });

@@ -11,8 +11,7 @@
 import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import { blameOf, chainBroken, conflictAttemptsMax } from './interpret-reply.ts';
-import type { Failed } from './round-trip.ts';
-import type { Committed, StoreAttempt } from './interpret-reply.ts';
+import type { Committed, StoreAttempt, Failed } from './interpret-reply.ts';
 
 /** A group that is copied (DocumentGroup), one whose rows the engine decodes (DecodedGroup), and what tests put in their place. */
 export interface TriedGroup {

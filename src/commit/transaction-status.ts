@@ -10,7 +10,7 @@ import { backoffMs } from '../kit/backoff.ts';
 import { limits } from '../config/limits.ts';
 import { connectionOf } from './commit-connection.ts';
 import type { CommitPools } from './commit-pools.ts';
-import { roundTrip } from './round-trip.ts';
+import { roundTrip } from './session.ts';
 import type { TransactionEnd } from './session.ts';
 import { queryMessage } from './wire-message.ts';
 
