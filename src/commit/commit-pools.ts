@@ -28,9 +28,14 @@ import { LoginRefused } from '../engine/owner-logins.ts';
 import type { OwnerLogins } from '../engine/owner-logins.ts';
 import { OwnerSessions } from './owner-sessions.ts';
 import type { Target } from '../types/target.ts';
-import { connectionOf } from './commit-connection.ts';
+import {
+  connectionOf,
+  lendForCode,
+  BorrowedSession,
+  lookAtSession,
+  prepareSession,
+} from './commit-connection.ts';
 import type { CommitPool, CommitRole, PreparedStatements } from './commit-connection.ts';
-import { lendForCode, BorrowedSession, lookAtSession, prepareSession } from './session-properties.ts';
 import { boundAnswers } from '../engine/close-client.ts';
 import { unservedReason } from '../engine/connection-failure.ts';
 import { OrphanedBackends } from '../engine/orphaned-backends.ts';

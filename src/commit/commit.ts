@@ -8,7 +8,7 @@
  * (certainly not stored), `table_changed` (read the catalog and try again) or, as `unknown`, with `commit_unknown`.
  * Touches the engine through its own small pool of connections per database, so that a slow SELECT elsewhere never
  * delays a group; its connections are handed out by turns of the tables' owners (owner-scheduler.ts), so that nobody's slow tables take all. Whose
- * session stores the rows is decided in session-role.ts.
+ * session stores the rows is decided in commit-connection.ts.
  */
 import type { PoolClient } from 'pg';
 import type { Group, GroupCommit, Outcome, Rows } from '../types/rows.ts';
@@ -26,7 +26,7 @@ import { DecodedGroup, statementsOf } from './decoded-group.ts';
 import { askOn, fateOf } from './transaction-status.ts';
 import { aborted, isSendersAffair, unusable, verdictOf } from './interpret-reply.ts';
 import type { PreparedStatements } from './commit-connection.ts';
-import { connectionOf } from './commit-connection.ts';
+import { connectionOf, forRows } from './commit-connection.ts';
 import { CommitSession } from './session.ts';
 import type { TransactionEnd } from './session.ts';
 import { GroupSharing, mayShare } from './shared-transaction.ts';
@@ -34,7 +34,6 @@ import type { GroupTransactions } from './shared-transaction.ts';
 import { storeTogether } from './multi-table-statement.ts';
 import { settle } from './row-at-fault.ts';
 import { LoginRefused } from '../engine/owner-logins.ts';
-import { forRows } from './session-role.ts';
 import { OwnerScheduler, ackTimeoutOf } from './owner-scheduler.ts';
 import type { GroupResult } from './owner-scheduler.ts';
 

@@ -24,7 +24,7 @@ import { abortMessage, inTurn, lost } from './session.ts';
 import type { CommitSession } from './session.ts';
 import { cleanUp, markOf, nothing, pathIsSafe, savepoint } from './session-reset.ts';
 import type { ResetSettings } from './session-reset.ts';
-import { isPlain } from './session-role.ts';
+import { isPlain } from './commit-connection.ts';
 import type { StatementStep } from './commit-connection.ts';
 import { flushMessage, queryMessage, syncMessage } from './wire-message.ts';
 

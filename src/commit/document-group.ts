@@ -15,7 +15,7 @@ import { refusal } from '../errors/refusals.ts';
 import type { Limits } from '../config/limits.ts';
 import { askedFirstSql, numberSql, holdCodeSql, lockSql } from './lock-table.ts';
 import { aborted, verdictOf, isForgotten, foundBy } from './interpret-reply.ts';
-import { toStatement } from './commit-connection.ts';
+import { toStatement, isPlain } from './commit-connection.ts';
 import type { PreparedStatement, StatementStep, SessionFacts } from './commit-connection.ts';
 import { documentRefusal, forOwner } from './refusal-messages.ts';
 import type { CommitSession } from './session.ts';
@@ -42,7 +42,6 @@ import {
   safePath,
   settingStatements,
 } from './statements.ts';
-import { isPlain } from './session-role.ts';
 
 interface GroupMessage extends Omit<GroupStatement, 'sql'> {
   readonly apart: boolean;

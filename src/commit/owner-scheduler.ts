@@ -19,7 +19,7 @@ import type { Group, Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { CommitPools } from './commit-pools.ts';
-import { forRows, isPlain } from './session-role.ts';
+import { forRows, isPlain } from './commit-connection.ts';
 
 /** What became of a group that went alone. */
 export interface GroupResult {

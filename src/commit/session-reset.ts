@@ -7,7 +7,7 @@ import type { Target } from '../types/target.ts';
 import type { SessionFacts } from './commit-connection.ts';
 import { cleanUpStatements, forCitus, safePath } from './statements.ts';
 import { executeMessages, parseMessage, queryMessage } from './wire-message.ts';
-import { isPlain } from './session-role.ts';
+import { isPlain } from './commit-connection.ts';
 
 /** Messages that are always the same, and the number of their statements. */
 export interface ResetSettings {

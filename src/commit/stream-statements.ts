@@ -20,7 +20,7 @@ import {
 } from './statements.ts';
 import { executeMessages, parseMessage, syncMessage } from './wire-message.ts';
 import type { RowRange } from './wire-message.ts';
-import { isPlain } from './session-role.ts';
+import { isPlain } from './commit-connection.ts';
 
 export interface StreamSql {
   readonly text: string;

@@ -22,7 +22,7 @@ import {
   storeNewerStatement,
   storeNewestStatement,
 } from './newest-statements.ts';
-import { toStatement } from './commit-connection.ts';
+import { toStatement, isPlain } from './commit-connection.ts';
 import {
   confirmCataloguedStatement,
   confirmStatement,
@@ -41,7 +41,6 @@ import {
 import { CountedBackoff } from './counted-backoff.ts';
 import { documentLength, executeMessages, parseMessage } from './wire-message.ts';
 import type { RowRange, WireParameter } from './wire-message.ts';
-import { isPlain } from './session-role.ts';
 import type { Rows } from '../types/rows.ts';
 
 interface RowRun {
