@@ -10,8 +10,7 @@ import type { StageContext } from '../observe/context.ts';
 import { refusal } from '../errors/refusals.ts';
 import { differs, storeEachOnce, storeOnce } from './deliveries.ts';
 import { aborted, isDelivered, outcomeOf, verdictOf } from './interpret-reply.ts';
-import { withNulls } from './nulls.ts';
-import { ValueSearch } from './value-at-fault.ts';
+import { withNulls, ValueSearch } from './value-at-fault.ts';
 import {
   documentRefusal,
   forOwner,
