@@ -8,8 +8,7 @@ import { sqlstateOf } from '../engine/sqlstate.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { pinned } from './queries.ts';
 import { identities } from './seals.ts';
-import type { KeyRing } from '../secrets/key-ring.ts';
-import type { Sealing } from '../secrets/sealing.ts';
+import type { KeyRing, Sealing } from '../secrets/sealing.ts';
 
 type Seals = Pick<Sealing, 'open' | 'seal'>;
 

@@ -5,16 +5,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { fixedKeys } from './key-ring.ts';
 import {
+  fixedKeys,
+  createSealing,
+  SealError,
   loadMasterKeys,
   MasterKeyError,
   parseMasterKey,
   parseMasterKeys,
   readKeyFile,
-} from './master-key.ts';
+} from './sealing.ts';
 import { putNewKeyInFront, retireOldKeys } from './rotation.ts';
-import { createSealing, SealError } from './sealing.ts';
 
 suite('sealing', () => {
   const sealing = createSealing(randomBytes(32));
