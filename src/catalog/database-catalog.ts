@@ -18,6 +18,7 @@
  * Refuses with `not_found` and `engine_unavailable`. Uses two connections.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import { randomUUID } from 'node:crypto';
 import { Client } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { hangUp } from '../engine/close-client.ts';
@@ -30,15 +31,16 @@ import type { TableName } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';
 import { catalogVersion, letWriterIn, markOwnRoles, migrate } from './migrate.ts';
 import type { Migrations } from './migrate.ts';
-import { isRetryWaiting } from './queries.ts';
+import { isRetryWaiting, pinned } from './queries.ts';
 import { CatalogWatcher } from './watcher.ts';
 import type { AskedTable, WatcherDeps } from './watcher.ts';
 import type { KeyRing, Sealing } from '../secrets/sealing.ts';
-import { keyProblem } from './sealed.ts';
 import { keyOfName } from './snapshot.ts';
+import type { Snapshot } from './snapshot.ts';
 import { CatalogError } from './rights.ts';
 import type { CatalogRow } from './catalog-rows.ts';
-import type { Snapshot } from './snapshot.ts';
+import { quoteLiteral } from '../kit/sql-text.ts';
+import { identities } from './seals.ts';
 
 export type CatalogState = 'connecting' | 'watching' | 'absent' | 'closed';
 
@@ -407,5 +409,52 @@ export class DatabaseCatalog {
     const changed = this.#changed;
     this.#changed = deferred();
     changed.resolve();
+  }
+}
+
+type Seals = Pick<Sealing, 'open' | 'seal'>;
+
+interface KeyCheckRow {
+  readonly seal_id: string;
+  readonly sealed: string;
+}
+
+const known = 'headgate';
+const readKeyCheck = 'select k.seal_id, k.sealed from headgate.key_check k';
+
+/**
+ * Whether the master key is the one that a catalog's values were sealed with: a text that the first one has sealed says so. Returns why the values
+ * do not open; null: they do, or there are none. Throws the engine's error.
+ */
+async function keyProblem(
+  client: Client,
+  database: string,
+  sealing: Seals,
+  keys: Pick<KeyRing, 'make'>,
+): Promise<string | null> {
+  let [row] = await pinned<KeyCheckRow>(client, readKeyCheck);
+  if (row === undefined) {
+    await keys.make();
+    const id = randomUUID();
+    const sealed = quoteLiteral(sealing.seal(known, identities.key(id)));
+    try {
+      const insert = `insert into headgate.key_check (seal_id, sealed) values ('${id}', ${sealed}) on conflict do nothing`;
+      [row] = await pinned<KeyCheckRow>(client, insert, readKeyCheck);
+    } catch (error) {
+      // On a standby; the primary it follows does this.
+      if (sqlstateOf(error) === '25006') return null;
+      throw error;
+    }
+  }
+  if (row !== undefined && opens(sealing, row.sealed, identities.key(row.seal_id))) return null;
+  return `the sealed values of database ${JSON.stringify(database)} do not open: start Headgate with the master key that they were sealed with: the file master.key of the data directory of then, or HEADGATE_MASTER_KEY`;
+}
+
+function opens(sealing: Seals, sealed: string, identity: string): boolean {
+  try {
+    sealing.open(sealed, identity);
+    return true;
+  } catch {
+    return false;
   }
 }
