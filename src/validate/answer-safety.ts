@@ -12,9 +12,9 @@
  * What cannot be proved is refused. Pure.
  */
 import { ExpressionError } from './errors.ts';
-import { reachable, typeExpression } from './expression.ts';
+import { typeExpression } from './expression.ts';
 import { type ShapeName, alphabets } from './functions-answers.ts';
-import { type Node, type NodeOf, childrenOf } from './node.ts';
+import { type Node, type NodeOf, childrenOf, reachable } from './node.ts';
 import { Safety } from './safety.ts';
 
 /** The VALIDATE that guards the same table. */

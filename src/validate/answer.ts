@@ -14,18 +14,10 @@ import type {
 import type { CheckRequest } from '../types/request.ts';
 import { limits } from '../config/limits.ts';
 import { type AnswerGuardFacts, type GuardText, checkOutputs, checkWhen, guardOf } from './answer-safety.ts';
-import { type BoundValues } from './compile.ts';
+import { type BoundValues, programOf } from './compile.ts';
 import { EvaluationError, ExpressionError } from './errors.ts';
-import {
-  Program,
-  constantValue,
-  isEmptyValue,
-  keyConstants,
-  literalRanges,
-  reachable,
-  typeExpression,
-} from './expression.ts';
-import { type Node } from './node.ts';
+import { constantValue, isEmptyValue, keyConstants, literalRanges, typeExpression } from './expression.ts';
+import { type Node, reachable } from './node.ts';
 import { Safety } from './safety.ts';
 
 export type AnswerType = 'text/plain' | 'application/json' | 'text/xml';
@@ -261,14 +253,14 @@ function rule(
   values: BoundValues,
 ): CompiledAnswer['answer'] {
   if (when === null) return () => null;
-  const condition = new Program(when.root, values);
+  const condition = programOf(when.root, values);
   const named = headers.map(({ root }, index) => ({
     name: text.headers[index]?.name ?? '',
-    program: new Program(root, values),
+    program: programOf(root, values),
   }));
-  const content = body === null ? null : new Program(body.root, values);
-  const secret = learn === null ? null : new Program(learn.root, values);
-  const documents = signed.map((node) => new Program(node, values));
+  const content = body === null ? null : programOf(body.root, values);
+  const secret = learn === null ? null : programOf(learn.root, values);
+  const documents = signed.map((node) => programOf(node, values));
   const status = text.status ?? 200;
   const type = typeOf(text);
   const made = (request: CheckRequest): HandshakeAnswer | null => {

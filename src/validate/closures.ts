@@ -1,9 +1,10 @@
 /**
- * The closures that a compiled expression consists of, and what they read of a request: its headers, read directly from it or from the alternating
- * names and values as node:http received them, and its target. Each takes a request under evaluation and returns a value; they know no tree.
+ * What runs for each request: the closures that a compiled expression consists of, and what they read of a request: its headers, read directly from it
+ * or from the alternating names and values as node:http received them, and its target. Each takes a request under evaluation and returns a value;
+ * they know no tree.
  */
 import { isUtf8 } from 'node:buffer';
-import type { CheckRequest } from '../types/request.ts';
+import type { CheckRequest, RequestCheck } from '../types/request.ts';
 import { EvaluationError } from './errors.ts';
 import { comparisons } from './functions-comparison.ts';
 import { jsonOf } from './jsonb.ts';
@@ -139,6 +140,51 @@ export interface Context {
 export const unset: unique symbol = Symbol('unset');
 export type Evaluate = (context: Context) => Value;
 export const noContext = {} as Context;
+
+export const noRequest: CheckRequest = {
+  method: '',
+  target: '',
+  rawHeaders: [],
+  arrivedAtMs: 0,
+  body: Buffer.alloc(0),
+};
+
+/** A compiled tree with space for the values of one request. */
+export class Program {
+  readonly #context: Context;
+  readonly #evaluate: Evaluate;
+
+  /** `shared`: how many values several places need. */
+  constructor(evaluate: Evaluate, headers: HeaderSlots, shared: number) {
+    this.#evaluate = evaluate;
+    this.#context = { request: noRequest, headers, shared: Array.from({ length: shared }, () => unset) };
+  }
+
+  /** Throws EvaluationError; undefined: a header that the expression names arrived twice. */
+  run(request: CheckRequest): Value | undefined {
+    const context = this.#context;
+    context.request = request;
+    try {
+      return context.headers.fill(request) ? this.#evaluate(context) : undefined;
+    } finally {
+      // Nothing of one request is left for the next, or kept alive.
+      context.request = noRequest;
+      context.headers.clear();
+      context.shared.fill(unset);
+    }
+  }
+}
+
+/** Only a request for which it is true passes: NULL and every error refuse. */
+export function checkOf(program: Program): RequestCheck {
+  return (request) => {
+    try {
+      return program.run(request) === true;
+    } catch {
+      return false;
+    }
+  };
+}
 
 /** Computes at once; an error is kept, and raised where the value is needed. */
 export function computedNow(closure: Evaluate): Evaluate {

@@ -8,17 +8,19 @@ import { constantTimeEquality } from './functions-comparison.ts';
 import {
   always,
   computedNow,
+  HeaderSlots,
   headerOf,
   logic,
   looseCall,
   noContext,
+  Program,
   sharedAt,
   strictCall,
   variableOf,
 } from './closures.ts';
-import type { Evaluate, HeaderSlots } from './closures.ts';
+import type { Evaluate } from './closures.ts';
 import { type PublishedKeys, publishedKey, verifyIssuedToken } from './jwt.ts';
-import { type Node, type NodeOf, childrenOf } from './node.ts';
+import { type Node, type NodeOf, childrenOf, reachable } from './node.ts';
 import { type Implementation, type FunctionRow } from './function-table.ts';
 import { type Value } from './types.ts';
 
@@ -27,6 +29,12 @@ export interface BoundValues {
   readonly publicUrl: string | null;
   /** The keys that are published at a URL. Absent: none are fetched here. */
   readonly publishedKeys?: ((url: string) => PublishedKeys) | undefined;
+}
+
+export function programOf(root: Node, values: BoundValues): Program {
+  const headers = HeaderSlots.of(reachable(root));
+  const { evaluate, shared } = new Compiler(values, headers).compile(root);
+  return new Program(evaluate, headers, shared);
 }
 
 /** Wraps the closure of every node as it is created, for EXPLAIN VALIDATE. */

@@ -10,15 +10,8 @@ import { limits } from '../config/limits.ts';
 import { type BoundValues, Compiler, type Trace } from './compile.ts';
 import { HeaderSlots, unset } from './closures.ts';
 import { type Evaluation, Reasons, type NodeResult, ageOf, messageOf } from './explain-reason.ts';
-import {
-  constantValue,
-  isEmptyValue,
-  keyConstants,
-  parseExpression,
-  reachable,
-  typeExpression,
-} from './expression.ts';
-import { type Node, childrenOf, isPublicCall } from './node.ts';
+import { constantValue, isEmptyValue, keyConstants, parseExpression, typeExpression } from './expression.ts';
+import { type Node, childrenOf, isPublicCall, reachable } from './node.ts';
 import { NodePrinter, type Scrub, mask, printBody, printValue } from './print-node.ts';
 import { Safety } from './safety.ts';
 

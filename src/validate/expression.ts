@@ -4,14 +4,13 @@
  * whatever does not have an exact meaning here, is not safe, or could be made expensive by a request. Touches nothing:
  * no socket, no database, no clock.
  */
-import { type RequestCheck, type CheckRequest } from '../types/request.ts';
-import { type BoundValues, Compiler } from './compile.ts';
-import { HeaderSlots, unset } from './closures.ts';
-import type { Context, Evaluate } from './closures.ts';
+import { type RequestCheck } from '../types/request.ts';
+import { type BoundValues, programOf } from './compile.ts';
+import { checkOf, noRequest } from './closures.ts';
 import { checkCost } from './build.ts';
 import { breaksLine, dropsLineBreaks, isKeyConstant, Safety } from './safety.ts';
 import { ExpressionError } from './errors.ts';
-import { type Node, type VariableName, childrenOf } from './node.ts';
+import { type Node, type VariableName, childrenOf, reachable } from './node.ts';
 import { loadParser, parseText, tokenEnds } from './parse.ts';
 import { Typer } from './typing.ts';
 import type { Value } from './types.ts';
@@ -114,17 +113,6 @@ function checkSafety(root: Node, safety: Safety): void {
   );
 }
 
-export function* reachable(root: Node): Generator<Node> {
-  const seen = new Set<number>();
-  const waiting = [root];
-  for (let node = waiting.pop(); node !== undefined; node = waiting.pop()) {
-    if (seen.has(node.id)) continue;
-    seen.add(node.id);
-    yield node;
-    waiting.push(...childrenOf(node));
-  }
-}
-
 function readsOf(root: Node): { names: string[]; variables: ReadonlySet<VariableName> } {
   const nodes = [...reachable(root)];
   const names = nodes.flatMap((node) => (node.kind === 'header' ? [node.name] : []));
@@ -199,56 +187,14 @@ export function isEmptyValue(value: Value): boolean {
   return value === '' || (Buffer.isBuffer(value) && value.length === 0);
 }
 
-const noRequest: CheckRequest = {
-  method: '',
-  target: '',
-  rawHeaders: [],
-  arrivedAtMs: 0,
-  body: Buffer.alloc(0),
-};
-
-/** A compiled tree with space for the values of one request. */
-export class Program {
-  readonly #context: Context;
-  readonly #evaluate: Evaluate;
-
-  constructor(root: Node, values: BoundValues) {
-    const headers = HeaderSlots.of(reachable(root));
-    const { evaluate, shared } = new Compiler(values, headers).compile(root);
-    this.#evaluate = evaluate;
-    this.#context = { request: noRequest, headers, shared: Array.from({ length: shared }, () => unset) };
-  }
-
-  /** Throws EvaluationError; undefined: a header that the expression names arrived twice. */
-  run(request: CheckRequest): Value | undefined {
-    const context = this.#context;
-    context.request = request;
-    try {
-      return context.headers.fill(request) ? this.#evaluate(context) : undefined;
-    } finally {
-      // Nothing of one request is left for the next, or kept alive.
-      context.request = noRequest;
-      context.headers.clear();
-      context.shared.fill(unset);
-    }
-  }
-}
-
 function compileCheck(root: Node, values: BoundValues, bound: readonly Node[]): RequestCheck {
   if (bound.some((node) => isEmptyValue(constantValue(node, values)))) return () => false;
-  const program = new Program(root, values);
-  return (request) => {
-    try {
-      return program.run(request) === true;
-    } catch {
-      return false;
-    }
-  };
+  return checkOf(programOf(root, values));
 }
 
 export function constantValue(node: Node, values: BoundValues): Value {
   try {
-    return new Program(node, values).run(noRequest) ?? null;
+    return programOf(node, values).run(noRequest) ?? null;
   } catch {
     return null;
   }

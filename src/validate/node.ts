@@ -154,6 +154,18 @@ export function isPublicCall(shape: NodeDraft): boolean {
   return shape.kind === 'call' && ['token', 'issued', 'verify'].includes(shape.row.role ?? '');
 }
 
+/** The node and all below it, each once. */
+export function* reachable(root: Node): Generator<Node> {
+  const seen = new Set<number>();
+  const waiting = [root];
+  for (let node = waiting.pop(); node !== undefined; node = waiting.pop()) {
+    if (seen.has(node.id)) continue;
+    seen.add(node.id);
+    yield node;
+    waiting.push(...childrenOf(node));
+  }
+}
+
 export class Nodes {
   readonly #byKey = new Map<string, Node>();
 

@@ -1,7 +1,8 @@
 /** One expression, evaluated by the closure and by the reference, compared by value, NULL and error. */
 import assert from 'node:assert/strict';
 import { EvaluationError, ExpressionError } from '../../src/validate/errors.ts';
-import { Program, type TypedExpression, typeExpression } from '../../src/validate/expression.ts';
+import { programOf } from '../../src/validate/compile.ts';
+import { type TypedExpression, typeExpression } from '../../src/validate/expression.ts';
 import { castRow } from '../../src/validate/functions.ts';
 import { type TypeName, type Value } from '../../src/validate/types.ts';
 import { type Case, type Reference } from './validate-postgres.ts';
@@ -28,7 +29,7 @@ function printed(value: Value, type: TypeName): string {
 function answer(expression: TypedExpression, { request, secrets, publicUrl }: Case): string {
   try {
     const { root } = expression;
-    const value = new Program(root, { secrets, publicUrl }).run(request) ?? null;
+    const value = programOf(root, { secrets, publicUrl }).run(request) ?? null;
     return printed(value, root.type as TypeName);
   } catch (error) {
     if (!(error instanceof EvaluationError)) throw error;
