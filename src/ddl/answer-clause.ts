@@ -5,12 +5,11 @@
  * its table, shown with every key masked, and sealed as a whole. Refuses what does not belong there, and what the expressions' own parser
  * refuses, with its position. Uses only the seal and the ids that it is given.
  */
-import { Cursor, StatementError } from './cursor.ts';
+import { Cursor, StatementError, encodeText, maskLiterals } from './cursor.ts';
 import type { Name } from './cursor.ts';
 import { expressionSource, optionWords } from './validate-clause.ts';
 import type { ExpressionSource, ValidateClause } from './validate-clause.ts';
 import { splitStatements } from './scanner.ts';
-import { encodeText, maskLiterals } from './literal.ts';
 import type { Caution } from '../senders/senders.ts';
 import type { GuardText } from '../validate/answer-safety.ts';
 import type { AnswerFacts, DdlContext } from './statement-context.ts';

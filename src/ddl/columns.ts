@@ -4,12 +4,11 @@
  * PostgreSQL (everything after a type is left to PostgreSQL), and what each INCLUDE takes from the request, with the definitions of those that
  * the list does not declare. Refuses (0A000) types that have no equivalent in PostgreSQL, and what can never be filled. Pure.
  */
-import { StatementError } from './cursor.ts';
+import { StatementError, encodeText } from './cursor.ts';
 import type { Cursor } from './cursor.ts';
 import type { SqlToken } from './scanner.ts';
 import { quoteIdentifier } from '../kit/sql-text.ts';
 import type { PlanText } from './plan.ts';
-import { encodeText } from './literal.ts';
 
 export interface ColumnDefinition {
   readonly name: string;

@@ -4,13 +4,12 @@
  * client may ask. Refuses options that do not describe a request (22023, 22P02). What it sends on contains no secret.
  */
 import type { ExplainRequest, ExplainedTable, SqlSession } from '../types/sql.ts';
-import { StatementError, type Cursor } from './cursor.ts';
+import { StatementError, type Cursor, encodeText } from './cursor.ts';
 import { type Option, parseOptions, refuseUnknown } from './options.ts';
 import { type StatementPlan, displayName, explainPlan } from './plan.ts';
 import type { DdlContext } from './statement-context.ts';
 import { explainOver } from './explain-over.ts';
 import { refuseSecretInside } from './secret-statements.ts';
-import { encodeText } from './literal.ts';
 
 const known = ['headers', 'headers_not_kept', 'body', 'body_base64', 'method', 'url', 'now'];
 

@@ -4,9 +4,8 @@
  * quotes and schema: `"string"` and `public.string` remain whatever type of that name the owner has. Pure.
  */
 import type { RewriteSql } from '../types/sql.ts';
-import { Cursor } from './cursor.ts';
-import { lexable } from './literal.ts';
-import type { Lexical } from './literal.ts';
+import { Cursor, lexable } from './cursor.ts';
+import type { Lexical } from './cursor.ts';
 import { type PlanText, type StatementPlan, assemble } from './plan.ts';
 import { splitStatements } from './scanner.ts';
 import type { SqlToken, StatementText } from './scanner.ts';

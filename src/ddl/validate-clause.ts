@@ -5,12 +5,11 @@
  * position. Uses only the seal and the ids that it is given.
  */
 import { sealCheck } from '../catalog/seals.ts';
-import { decodeText, maskLiterals, nameOf, Undecodable } from './literal.ts';
+import { decodeText, maskLiterals, nameOf, Undecodable, StatementError } from './cursor.ts';
 import { hintForSender } from '../senders/senders.ts';
 import type { Caution, SenderDemands } from '../senders/senders.ts';
 import type { DdlContext, ParsedCheck } from './statement-context.ts';
 import { limits } from '../config/limits.ts';
-import { StatementError } from './cursor.ts';
 import type { Cursor, Name } from './cursor.ts';
 import type { SqlToken } from './scanner.ts';
 

@@ -4,7 +4,7 @@ import * as fc from 'fast-check';
 import { Client } from 'pg';
 import { embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
 import { toBytes } from '../../test/support/ddl-rooms.ts';
-import { literalOf, nameOf, Undecodable } from './literal.ts';
+import { literalOf, nameOf, Undecodable } from './cursor.ts';
 import { Scanner } from './scanner.ts';
 
 let server: TestServer;
