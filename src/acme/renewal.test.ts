@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { onEnd } from '../../test/support/cleanup.ts';
 import { until } from '../../test/support/until.ts';
-import { deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
 import { limits } from '../config/limits.ts';
 import type { Observation } from '../observe/observations.ts';
 import { AcmeError } from './authority.ts';

@@ -9,7 +9,7 @@
  */
 import { writeSync } from 'node:fs';
 import type { Writable } from 'node:stream';
-import { within } from '../kit/timeout.ts';
+import { within } from '../kit/promises.ts';
 
 export interface Output {
   /** One whole line with its line break. */

@@ -45,7 +45,7 @@ import { externalDatabases } from '../gateway/external-databases.ts';
 import type { Databases } from '../gateway/external-databases.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { Closer } from '../kit/closer.ts';
-import { together } from '../kit/settle-both.ts';
+import { together } from '../kit/promises.ts';
 import { limits } from '../config/limits.ts';
 import { SpoolServer } from './listeners/spool-server.ts';
 import { monotonicMs, observers } from '../observe/context.ts';

@@ -4,7 +4,7 @@
  * composition root.
  */
 import type { Closer } from '../kit/closer.ts';
-import { within } from '../kit/timeout.ts';
+import { within } from '../kit/promises.ts';
 import { limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
 

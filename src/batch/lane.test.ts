@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { deferred } from '../kit/deferred.ts';
-import type { Deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
+import type { Deferred } from '../kit/promises.ts';
 import { rowsOf as documentsOf, targetOf } from '../../test/support/rows.ts';
 import type { Chain, Group, Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';

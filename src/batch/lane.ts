@@ -34,8 +34,8 @@
  * Rows of a chain that were not committed break the chain; rows of it that are taken for a group afterwards are refused
  * with `chain_broken`.
  */
-import { deferred } from '../kit/deferred.ts';
-import type { Deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
+import type { Deferred } from '../kit/promises.ts';
 import type { Semaphore } from '../kit/semaphore.ts';
 import type { Group, GroupCommit, Outcome, Rows } from '../types/rows.ts';
 import type { StageContext } from '../observe/context.ts';

@@ -4,8 +4,8 @@ import { rowsOf as documentsOf, targetOf } from '../../test/support/rows.ts';
 import type { Chain, Group, Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { limits as allLimits } from '../config/limits.ts';
-import { deferred } from '../kit/deferred.ts';
-import type { Deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
+import type { Deferred } from '../kit/promises.ts';
 import { Lanes } from './lanes.ts';
 
 const tableOf = (oid: number): Target => targetOf({ oid });

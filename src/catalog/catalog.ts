@@ -9,7 +9,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from 'pg';
 import type { Engine } from '../engine/engine.ts';
-import { within } from '../kit/timeout.ts';
+import { within } from '../kit/promises.ts';
 import type { TableAnswers } from '../types/answers.ts';
 import type { Target } from '../types/target.ts';
 import type { TableName } from '../observe/observations.ts';

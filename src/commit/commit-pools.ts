@@ -39,7 +39,7 @@ import type { CommitPool, CommitRole, PreparedStatements } from './commit-connec
 import { boundAnswers } from '../engine/close-client.ts';
 import { unservedReason } from '../engine/connection-failure.ts';
 import { OrphanedBackends } from '../engine/orphaned-backends.ts';
-import { within } from '../kit/timeout.ts';
+import { within } from '../kit/promises.ts';
 
 export interface CommitEngine extends Pick<Engine, 'clientConfig' | 'doubt'> {
   /** Absent: there are no sessions of owners. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { rowsOf, targetOf } from '../../test/support/rows.ts';
-import { deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
 import type { Group } from '../types/rows.ts';
 import { limits } from '../config/limits.ts';
 import { OwnerScheduler } from './owner-scheduler.ts';

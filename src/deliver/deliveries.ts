@@ -16,7 +16,7 @@ import { leaseOn } from '../client/lease.ts';
 import type { Lease } from '../client/lease.ts';
 import { ClaimPace, Marks } from '../client/lease-rows.ts';
 import { limits } from '../config/limits.ts';
-import { deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { Semaphore } from '../kit/semaphore.ts';
 import { quoteIdentifier as quote } from '../kit/sql-text.ts';

@@ -10,7 +10,7 @@ import { limits } from '../config/limits.ts';
 import type { Settings } from '../config/settings.ts';
 import { hostOf } from '../kit/address.ts';
 import { PlainError } from '../kit/plain-error.ts';
-import { within } from '../kit/timeout.ts';
+import { within } from '../kit/promises.ts';
 
 export type DeliverSettings = Pick<Settings, 'deliver' | 'deliverHosts' | 'deliverNetworks'>;
 

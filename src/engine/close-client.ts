@@ -2,7 +2,7 @@
 import type { Readable } from 'node:stream';
 import type { Client, ClientBase, Connection } from 'pg';
 import { longWork } from '../kit/time-slices.ts';
-import { within } from '../kit/timeout.ts';
+import { within } from '../kit/promises.ts';
 import { limits } from '../config/limits.ts';
 
 /** Ends the connection and, after a short while, its socket: a vanished peer never answers a farewell. */

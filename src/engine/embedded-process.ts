@@ -6,7 +6,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
 import type { Writable } from 'node:stream';
 import { readLines } from '../kit/read-lines.ts';
-import { within } from '../kit/timeout.ts';
+import { within } from '../kit/promises.ts';
 import { limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
 import { fixedSettings, logicalSettings } from './embedded-config.ts';

@@ -10,8 +10,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client, ClientConfig } from 'pg';
 import { Closer } from '../kit/closer.ts';
-import { together } from '../kit/settle-both.ts';
-import { within } from '../kit/timeout.ts';
+import { together, within } from '../kit/promises.ts';
 import { limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
 import {

@@ -5,7 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, type ClientConfig } from 'pg';
-import { deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
 import { limits } from '../config/limits.ts';
 import type { Dsn, Server } from './dsn.ts';
 import { EngineError } from './engine.ts';

@@ -22,7 +22,7 @@ import type { LargeBodies } from './events-stream.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import { within } from '../kit/timeout.ts';
+import { within } from '../kit/promises.ts';
 import type { EventAnswer, EventRequest, EventStore, OnConflict } from './event-store.ts';
 import type { NamedEngine } from './engines.ts';
 import { engineOf } from './engines.ts';

@@ -11,7 +11,7 @@ import { Cancellation } from '../engine/cancellation.ts';
 import { OrphanedBackends } from '../engine/orphaned-backends.ts';
 import { notConnected } from '../engine/connection-refusal.ts';
 import { isConnectionLost, isTransient, refusesParameters, sqlstateOf } from '../engine/sqlstate.ts';
-import { within } from '../kit/timeout.ts';
+import { within } from '../kit/promises.ts';
 import type { Rewritten } from '../types/sql.ts';
 import { Semaphore } from '../kit/semaphore.ts';
 import { Semaphores } from '../kit/semaphores.ts';

@@ -10,7 +10,7 @@ import { openTestGateway, request } from '../../test/support/gateway.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { times } from '../../test/support/sample.ts';
 import { requireTool } from '../../test/support/tools.ts';
-import { within } from '../kit/timeout.ts';
+import { within } from '../kit/promises.ts';
 import { limits } from '../config/limits.ts';
 
 const range = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => from + i);

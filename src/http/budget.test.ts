@@ -8,7 +8,7 @@ import { post, RawClient } from '../../test/support/raw-http.ts';
 import { listen, open } from '../../test/support/ws-listener.ts';
 import { frame, handshake, init, opcodes } from '../../test/support/ws-frames.ts';
 import type { Outcome } from '../types/rows.ts';
-import { deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
 import { BytesInFlight, Share } from './budget.ts';
 
 const max = 4_000_000;

@@ -11,7 +11,7 @@ import type { Admission } from '../access/admission.ts';
 import type { TlsSource } from '../access/tls-source.ts';
 import { alsoAt, listenAt, type ListenAt } from '../kit/listen-at.ts';
 import { nobodyWaits, quietTurn } from '../kit/idle-tick.ts';
-import { within } from '../kit/timeout.ts';
+import { within } from '../kit/promises.ts';
 import type { Limits } from '../config/limits.ts';
 import { refusal, type Refusal } from '../errors/refusals.ts';
 import { BytesInFlight } from './budget.ts';

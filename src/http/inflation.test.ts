@@ -12,7 +12,7 @@ import type { TestListener, TestListenerOptions } from '../../test/support/test-
 import { startListener } from '../../test/support/test-listener.ts';
 import { requireTool } from '../../test/support/tools.ts';
 import type { Outcome } from '../types/rows.ts';
-import { deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
 
 const bodyBytesMax = 1024 * 1024;
 const mebibyte = 1024 * 1024;

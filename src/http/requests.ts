@@ -5,7 +5,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { refusal, type Refusal } from '../errors/refusals.ts';
-import { deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
 import { PerTurn, Connection } from './connection.ts';
 import type { LiveRequest } from './connection.ts';
 import type {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { plainHead, rowsOf, targetOf } from '../../test/support/rows.ts';
 import { emptySnapshot, keyOfName } from '../catalog/snapshot.ts';
-import { deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
 import { TableGate } from '../spool/table-order.ts';
 import type { Outcome } from '../types/rows.ts';
 import { refusal, Refused } from '../errors/refusals.ts';

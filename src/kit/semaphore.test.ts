@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { deferred } from './deferred.ts';
+import { deferred } from './promises.ts';
 import { Semaphore } from './semaphore.ts';
 
 test('a semaphore admits in order up to its bound, skips those that left, and ignores a second release', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { deferred } from './deferred.ts';
+import { deferred } from './promises.ts';
 import { Semaphores } from './semaphores.ts';
 
 test('work of one key waits for work of that key only, and unused keys are forgotten', async () => {

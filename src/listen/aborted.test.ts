@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from '../../test/support/both-paths.ts';
 import { post, RawClient } from '../../test/support/raw-http.ts';
 import { startListener } from '../../test/support/test-listener.ts';
-import { deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
 
 const path = '/webhook/dev/public/t';
 

@@ -7,7 +7,7 @@ import type { TestListener, TestListenerOptions } from '../../test/support/test-
 import { startListener } from '../../test/support/test-listener.ts';
 import { requireTool } from '../../test/support/tools.ts';
 import type { Outcome } from '../types/rows.ts';
-import { deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
 import { limits } from '../config/limits.ts';
 import type { RefusalCode } from '../errors/refusals.ts';
 

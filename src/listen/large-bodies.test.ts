@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { gzipSync } from 'node:zlib';
-import { deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
 import { test } from '../../test/support/both-paths.ts';
 import { chunked, post, RawClient } from '../../test/support/raw-http.ts';
 import { startListener } from '../../test/support/test-listener.ts';

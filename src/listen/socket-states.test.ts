@@ -6,7 +6,7 @@ import type { WebSocket } from 'ws';
 import { holdsTable } from '../../test/support/state-table.ts';
 import { BytesInFlight } from '../http/budget.ts';
 import type { Stream } from '../ingest/ingest-stream.ts';
-import { deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
 import type { Outcome } from '../types/rows.ts';
 import { limits } from '../config/limits.ts';
 import { refusal, Refused } from '../errors/refusals.ts';

@@ -14,7 +14,7 @@ import { run } from '../../test/support/run.ts';
 import { testStreams } from '../../test/support/streams.ts';
 import { requireTool } from '../../test/support/tools.ts';
 import type { Outcome } from '../types/rows.ts';
-import { deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
 
 const path = '/webhook/dev/public/t';
 const committed: Outcome = { kind: 'committed', rows: 1 };

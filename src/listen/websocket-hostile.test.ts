@@ -7,7 +7,7 @@ import { textsOf } from '../../test/support/streams.ts';
 import { batchText, WsClient } from '../../test/support/ws-client.ts';
 import { listen, open } from '../../test/support/ws-listener.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
-import { deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
 import { refusal } from '../errors/refusals.ts';
 
 const path = '/ingest/dev/public/t';

@@ -8,7 +8,7 @@ import { batchText, WsClient } from '../../test/support/ws-client.ts';
 import { listen, open } from '../../test/support/ws-listener.ts';
 import type { CheckRequest } from '../types/request.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
-import { deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 
 const path = '/ingest/dev/public/t';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { deferred } from '../kit/deferred.ts';
-import type { Deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
+import type { Deferred } from '../kit/promises.ts';
 import { Workers } from './workers.ts';
 
 /** Work that ends when the test says so. */

@@ -5,7 +5,7 @@
  * time, and of a database one of all tables, in turn: many of them take one connection, and leave the others to the lanes.
  */
 import { Semaphore } from '../kit/semaphore.ts';
-import { within } from '../kit/timeout.ts';
+import { within } from '../kit/promises.ts';
 import { derived } from '../types/delivery-id.ts';
 import type { RejectedRequest, StoredRefusal } from '../types/journal.ts';
 import type { Rows } from '../types/rows.ts';

@@ -8,7 +8,7 @@ import { startServer, type TestServer } from '../../test/support/server.ts';
 import { within } from '../../test/support/within.ts';
 import type { KeptRequest } from '../types/journal.ts';
 import type { Outcome } from '../types/rows.ts';
-import { deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
 import { refusal } from '../errors/refusals.ts';
 
 function rejectsOn(bin: string): void {

@@ -1,7 +1,7 @@
 /** Relations by name: what is remembered, looked up together, and forgotten while a lookup is under way. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { KnownRelations } from './known-relations.ts';

@@ -15,7 +15,7 @@ import { SpoolCommit, readArrived } from '../commit/hand-over.ts';
 import type { Engine } from '../engine/engine.ts';
 import { lockByKernel } from '../engine/folder-lock.ts';
 import type { Closable } from '../kit/closer.ts';
-import { Openings } from '../kit/open-once.ts';
+import { Openings } from '../kit/promises.ts';
 import { rememberedOf } from '../kit/memoize.ts';
 import { segmentBytes } from '../config/effective-limits.ts';
 import type { IntoRisingWave } from '../risingwave/into.ts';

@@ -11,7 +11,7 @@
  *   open ──away──► filling ──lane empty──► spooling ──nearly nothing left──► emptying ──nothing left──► open
  *                                              ▲───something came, or it took too long───┘
  */
-import { deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
 
 export type GateState = 'open' | 'filling' | 'spooling' | 'emptying';
 

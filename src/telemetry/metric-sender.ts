@@ -4,7 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Closable } from '../kit/closer.ts';
-import { within } from '../kit/timeout.ts';
+import { within } from '../kit/promises.ts';
 import { limits } from '../config/limits.ts';
 import { metricsText } from './metric-text.ts';
 import type { MetricValues } from './metric-text.ts';

@@ -10,7 +10,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs } from '../kit/backoff.ts';
 import type { Closable } from '../kit/closer.ts';
-import { within } from '../kit/timeout.ts';
+import { within } from '../kit/promises.ts';
 import { limits as allLimits } from '../config/limits.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';

@@ -9,8 +9,8 @@ import { createServer } from 'node:tls';
 import type { Server, TLSSocket } from 'node:tls';
 import { TlsHandshakes } from '../access/handshakes.ts';
 import type { TlsSource } from '../access/tls-source.ts';
-import { deferred } from '../kit/deferred.ts';
-import type { Deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
+import type { Deferred } from '../kit/promises.ts';
 
 /** The protocol's name as registered for ALPN. */
 const protocol = 'postgresql';

@@ -5,7 +5,7 @@
  * Each is a Query message that is sent when the last one has been answered.
  */
 import { SqlFailure } from '../errors/refusals.ts';
-import { deferred, type Deferred } from '../kit/deferred.ts';
+import { deferred, type Deferred } from '../kit/promises.ts';
 import type { OwnRow, SessionQueries } from '../types/sql.ts';
 import * as wire from './messages.ts';
 

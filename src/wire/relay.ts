@@ -6,7 +6,7 @@
  * long as it keeps reading (`sqlLingerMs`); then *closed*: both sockets are closed and `closed` has resolved with the reason.
  */
 import type { Socket } from 'node:net';
-import { deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
 import type { Limits } from '../config/limits.ts';
 import { ProtocolViolation } from './framing.ts';
 import { type FatalReason, writeFatal, writeTerminate } from './messages.ts';

@@ -10,7 +10,7 @@
  */
 import { timingSafeEqual } from 'node:crypto';
 import type { Rewrite, RewriteSql, SessionQueries, SqlSession } from '../types/sql.ts';
-import { deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
 import type { Limits } from '../config/limits.ts';
 import { type SqlError, SqlFailure } from '../errors/refusals.ts';
 import { plain, ReplyRewriter } from './answers.ts';

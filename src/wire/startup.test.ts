@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { suite, test } from 'node:test';
 import { holdsTable } from '../../test/support/state-table.ts';
 import assert from 'node:assert/strict';
-import { deferred } from '../kit/deferred.ts';
+import { deferred } from '../kit/promises.ts';
 import type { ClientTls } from './client-tls.ts';
 import { Newcomers, readClientOpening } from './startup.ts';
 import type { Newcomer } from './startup.ts';

@@ -6,7 +6,7 @@ import { performance } from 'node:perf_hooks';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { Client } from 'pg';
-import { deferred } from '../../src/kit/deferred.ts';
+import { deferred } from '../../src/kit/promises.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { breath } from '../support/sample.ts';

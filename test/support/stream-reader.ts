@@ -1,7 +1,7 @@
 /** A reader of GET /v1/events, event by event. */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
-import { within } from '../../src/kit/timeout.ts';
+import { within } from '../../src/kit/promises.ts';
 import type { TestGateway } from './gateway.ts';
 
 export interface Event {

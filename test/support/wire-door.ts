@@ -6,7 +6,7 @@
 import type { Endpoint } from '../../src/engine/engine.ts';
 import type { Rewrite, RewriteSql } from '../../src/types/sql.ts';
 import type { TlsSource } from '../../src/access/tls-source.ts';
-import { type Deferred, deferred } from '../../src/kit/deferred.ts';
+import { type Deferred, deferred } from '../../src/kit/promises.ts';
 import { type Limits, limits } from '../../src/config/limits.ts';
 import type { Observation } from '../../src/observe/observations.ts';
 import { SqlFailure } from '../../src/errors/refusals.ts';

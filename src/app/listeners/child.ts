@@ -13,7 +13,7 @@ import type { ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { Passed } from '../../access/admission.ts';
-import { deferred } from '../../kit/deferred.ts';
+import { deferred } from '../../kit/promises.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 import { readLines } from '../../kit/read-lines.ts';
 import { limits } from '../../config/limits.ts';

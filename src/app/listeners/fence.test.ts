@@ -3,7 +3,7 @@ import { setImmediate as endOfTurn } from 'node:timers/promises';
 import { suite, test } from 'node:test';
 import { targetOf } from '../../../test/support/rows.ts';
 import type { FencedStream } from '../../ingest/stream-fence.ts';
-import { deferred } from '../../kit/deferred.ts';
+import { deferred } from '../../kit/promises.ts';
 import { limits } from '../../config/limits.ts';
 import type { ListenerChild } from './child.ts';
 import { Fence } from './fence.ts';

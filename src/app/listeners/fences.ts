@@ -3,7 +3,7 @@
  * about to open a stream, and all other processes; returns whether nothing is left of what they held for it. Never rejects. A
  * dead process has settled only when its transactions at the engine have ended: the engine goes on with what it was given.
  */
-import { within } from '../../kit/timeout.ts';
+import { within } from '../../kit/promises.ts';
 import { limits } from '../../config/limits.ts';
 import type { ListenerChild } from './child.ts';
 import type { StreamLeftovers } from './messages.ts';

@@ -9,7 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { remains } from '../../admin/merged-metrics.ts';
 import type { MetricFamily } from '../../admin/merged-metrics.ts';
 import { backoffMs } from '../../kit/backoff.ts';
-import { deferred } from '../../kit/deferred.ts';
+import { deferred } from '../../kit/promises.ts';
 import { limits } from '../../config/limits.ts';
 import type { Observe } from '../../observe/observations.ts';
 import { ListenerChild, ListenerError } from './child.ts';

@@ -4,9 +4,8 @@
  * what is noticed here closes the gate here at once. Refuses what the main process refuses, and with `table_changed` if a request
  * is to go to its lane after all.
  */
-import { deferred } from '../../kit/deferred.ts';
-import type { Deferred } from '../../kit/deferred.ts';
-import { Openings } from '../../kit/open-once.ts';
+import { deferred, Openings } from '../../kit/promises.ts';
+import type { Deferred } from '../../kit/promises.ts';
 import type { Disk, DiskSpool } from '../../ingest/pipeline.ts';
 import { TableGate } from '../../spool/table-order.ts';
 import type { Target } from '../../types/target.ts';

@@ -8,7 +8,7 @@
  * for: nobody reads the answers to its requests any more.
  */
 import type { DatabaseSpool, NamedTable } from '../../spool/database-spool.ts';
-import { within } from '../../kit/timeout.ts';
+import { within } from '../../kit/promises.ts';
 import type { TableGate } from '../../spool/table-order.ts';
 import { limits } from '../../config/limits.ts';
 import { refusal, Refused } from '../../errors/refusals.ts';

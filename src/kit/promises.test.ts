@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { deferred } from './deferred.ts';
-import { within } from './timeout.ts';
+import { deferred, within } from './promises.ts';
 
 test('a timeout passes on an early result or failure, and leaves no timer behind', async () => {
   const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
