@@ -34,8 +34,6 @@
  * Rows of a chain that were not committed break the chain; rows of it that are taken for a group afterwards are refused
  * with `chain_broken`.
  */
-import { deferred } from '../kit/promises.ts';
-import type { Deferred } from '../kit/promises.ts';
 import type { Semaphore } from '../kit/semaphore.ts';
 import type { Group, GroupCommit, Outcome, Rows } from '../types/rows.ts';
 import type { StageContext } from '../observe/context.ts';
@@ -57,7 +55,8 @@ export interface LaneDeps extends Pick<StageContext, 'clock' | 'limits'> {
 
 interface Waiting {
   readonly rows: Rows;
-  readonly receipt: Deferred<Outcome>;
+  /** Settles its receipt. */
+  readonly resolve: (outcome: Outcome) => void;
   readonly deadline: number;
   /** Its number in the order of arrival. */
   readonly ordinal: number;
@@ -120,16 +119,17 @@ export class Lane {
       if (rows.chain !== null) rows.chain.broken = true;
       return Promise.resolve({ kind: 'aborted', refusal: refusal(refused) });
     }
-    const receipt = deferred<Outcome>();
     const deadline = this.#all.clock() + rows.ackTimeoutMs;
     const ordinal = ++this.#ordinals;
     if (rows.chain !== null) this.#lastInOrder = ordinal;
-    this.#queue.push({ rows, receipt, deadline, ordinal, settled: false });
+    const receipt = new Promise<Outcome>((resolve) => {
+      this.#queue.push({ rows, resolve, deadline, ordinal, settled: false });
+    });
     this.#soonest = Math.min(this.#soonest, deadline);
     this.#rows += rows.count;
     this.#bytes += rows.bytes;
     if (this.#state === 'idle') this.#gather(() => void this.#run());
-    return receipt.promise;
+    return receipt;
   }
 
   /** Resolves when the rows of chains that are here now are stored, or never will be, including those whose receipt has expired. */
@@ -297,7 +297,7 @@ function settle(waiting: Waiting, outcome: Outcome): void {
   if (waiting.settled) return;
   waiting.settled = true;
   if (outcome.kind !== 'committed' && waiting.rows.chain !== null) waiting.rows.chain.broken = true;
-  waiting.receipt.resolve(outcome);
+  waiting.resolve(outcome);
 }
 
 function toGroup(waiting: readonly Waiting[]): Group {
