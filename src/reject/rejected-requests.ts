@@ -40,16 +40,19 @@ import {
   trimRejected,
 } from './statements.ts';
 import type { TakenRow, WrittenRow } from './statements.ts';
-import { TrafficCounts } from './traffic.ts';
+import { IgnoredCounts, ServedCounts, TrafficCounts } from './traffic.ts';
+import type { DatabaseCounts } from './traffic.ts';
 import { RefusalReasons } from './refusal-reason.ts';
 import type { Kept } from './refusal-reason.ts';
 import type { Limits } from '../config/limits.ts';
-import type { Ignored } from '../types/rows.ts';
 
 export class Rejects {
   readonly #parts: JournalParts;
   readonly #journals = new Map<string, Journal>();
   readonly #rate: RateLimit;
+  readonly #counts = new ServedCounts();
+  /** Counts answers, and documents that were stored without some of their members; nothing else is of interest. */
+  readonly observe: Observe = this.#counts.observe;
   #closed = false;
 
   constructor(parts: JournalParts) {
@@ -74,13 +77,16 @@ export class Rejects {
 
   #open(database: string): void {
     if (this.#closed || this.#journals.has(database)) return;
-    this.#journals.set(database, new Journal(database, this.#parts));
+    const journal = new Journal(database, this.#parts);
+    this.#journals.set(database, journal);
+    if (this.#parts.rowsMax > 0) this.#counts.add(database, journal);
   }
 
   /** Closes the connection to a database, so that it can be dropped or renamed. */
   async release(database: string): Promise<void> {
     const journal = this.#journals.get(database);
     this.#journals.delete(database);
+    this.#counts.remove(database);
     await journal?.close();
   }
 
@@ -105,63 +111,9 @@ export class Rejects {
     else if (this.#journals.get(database)?.asked(handshake) !== true) drop('queue');
   }
 
-  /** Counts answers, for headgate.traffic, and documents that were stored without some of their members; nothing else is of interest. */
-  readonly observe: Observe = (observation) => {
-    if (this.#parts.rowsMax === 0) return;
-    if (observation.kind === 'keys.ignored') {
-      const { database, oid } = observation.table;
-      if (oid !== undefined) this.#journals.get(database)?.ignored.add(oid, observation);
-      return;
-    }
-    if (observation.kind !== 'request.answered' && observation.kind !== 'batch.answered') return;
-    const { table } = observation;
-    if (table?.oid !== undefined)
-      this.#journals.get(table.database)?.traffic.add(table.oid, observation, Date.now());
-  };
-
   async close(): Promise<void> {
     this.#closed = true;
     await Promise.all([...this.#journals.keys()].map((database) => this.release(database)));
-  }
-}
-
-interface Count {
-  documents: number;
-  keys: readonly string[];
-}
-
-class IgnoredCounts {
-  readonly #limits: Pick<Limits, 'rejectedTablesMax' | 'ignoredKeysFlushMs'>;
-  readonly #counts = new Map<number, Count>();
-  #writtenAtMs = Number.NEGATIVE_INFINITY;
-
-  constructor(limits: Pick<Limits, 'rejectedTablesMax' | 'ignoredKeysFlushMs'>) {
-    this.#limits = limits;
-  }
-
-  /** `relation`: pg_class.oid. What there is no room for is counted in the metric alone. */
-  add(relation: number, { documents, keys }: Ignored): void {
-    const count = this.#counts.get(relation);
-    if (count !== undefined) {
-      count.documents += documents;
-      count.keys = keys;
-    } else if (this.#counts.size < this.#limits.rejectedTablesMax)
-      this.#counts.set(relation, { documents, keys });
-  }
-
-  /** Returns the parameters of `addIgnored`, and forgets them; null: there is nothing to write, or not yet. */
-  take(nowMs: number, atOnce: boolean): readonly unknown[] | null {
-    if (this.#counts.size === 0) return null;
-    if (!atOnce && nowMs - this.#writtenAtMs < this.#limits.ignoredKeysFlushMs) return null;
-    this.#writtenAtMs = nowMs;
-    const counts = [...this.#counts.values()];
-    const values = [
-      [...this.#counts.keys()],
-      counts.map(({ documents }) => documents),
-      counts.map(({ keys }) => JSON.stringify(keys)),
-    ];
-    this.#counts.clear();
-    return values;
   }
 }
 
@@ -243,7 +195,7 @@ interface JournalParts extends StageContext {
   readonly days: number;
 }
 
-class Journal {
+class Journal implements DatabaseCounts {
   readonly #database: string;
   readonly #parts: JournalParts;
   readonly #waiting: Waiting;
