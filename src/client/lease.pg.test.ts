@@ -1,6 +1,7 @@
 /** The lease's statement for many rows: it marks those that are still the attempt's, whatever type their key has. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { commandsOf } from '../../test/support/docs.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { leaseOn } from './lease.ts';
 import { arrayText, Marks } from './lease-rows.ts';
@@ -77,4 +78,53 @@ test('claims and marks do not wait for the disk, effects do, and the session is 
   assert.deepEqual(await during(doneAll, ['{1}', 1]), [1, 'off']);
   assert.deepEqual(await during(doneWith('SELECT id FROM done', 1), [2, 1]), [1, 'on']);
   assert.equal((await client.query('SHOW synchronous_commit')).rows[0].synchronous_commit, 'on');
+});
+
+test('a claim reads the index of open rows in order, and marks find their rows by the key, whatever is known of the table', async (t) => {
+  const client = await (await testDatabase(t)).connect();
+  const page = 'docs/workers.md';
+  const { claim, extend, failed, dead, doneAll, doneWith } = leaseOn('orders');
+  const [recipeClaim, recipeDone, recipeFailed] = await Promise.all(
+    ['claim', 'done', 'failed'].map((name) => commandsOf(page, name)),
+  );
+  const marks: readonly (readonly [string | undefined, readonly unknown[]])[] = [
+    [extend, [1, 1, 60]],
+    [failed, [1, 1, 'no', 60]],
+    [dead, [1, 1, 'no', 1]],
+    [doneAll, ['{1,2,3,4,5}', 1]],
+    [doneWith('SELECT id FROM done', 1), [2, 1]],
+    [recipeDone, [1, 1]],
+    [recipeFailed, [1, 1, 'no']],
+  ];
+  const planOf = async (statement: string | undefined, params: readonly unknown[]): Promise<string> => {
+    const { rows } = await client.query<{ 'QUERY PLAN': string }>(`EXPLAIN ${statement ?? ''}`, [...params]);
+    return rows.map((row) => row['QUERY PLAN']).join('\n');
+  };
+  const fill = (count: number, columns: string): Promise<unknown> =>
+    client.query(`INSERT INTO orders (done_at, run_after) SELECT ${columns} FROM generate_series(1, ${count})`);
+  for (const scene of [
+    async () => undefined,
+    () => fill(2_000, 'NULL, now()'),
+    () => client.query('VACUUM ANALYZE orders'),
+    async () => {
+      await client.query('UPDATE orders SET done_at = now()');
+      await client.query('VACUUM ANALYZE orders');
+    },
+    () => fill(2_000, 'NULL, now()'),
+  ]) {
+    await client.query(`CREATE TABLE IF NOT EXISTS orders (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, data JSONB, done_at TIMESTAMPTZ,
+      attempts INT NOT NULL DEFAULT 0, run_after TIMESTAMPTZ NOT NULL DEFAULT now(), last_error TEXT) WITH (autovacuum_enabled = off);
+      CREATE INDEX IF NOT EXISTS open ON orders (run_after) WHERE done_at IS NULL`);
+    await scene();
+    for (const [statement, params] of [
+      [claim, [20, 60, 10]],
+      [recipeClaim, []],
+    ] as const)
+      assert.match(await planOf(statement, params), /Limit[^]*Index Scan using open on orders/);
+    for (const [statement, params] of marks) {
+      const plan = await planOf(statement, params);
+      assert.match(plan, /orders_pkey/, statement);
+      assert.doesNotMatch(plan, /\bopen\b/, statement);
+    }
+  }
 });
