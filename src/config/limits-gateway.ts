@@ -55,6 +55,8 @@ export const gatewayLimits = {
   gatewaySqlBytesMax: 16 * 1024 * 1024,
   /** Parameters of one statement. PostgreSQL's own bound. */
   gatewaySqlParamsMax: 65_535,
+  /** Executions of one statement in one request. */
+  gatewaySqlExecutionsMax: 1_000,
   /** Largest result of POST /v1/sql, both as received from the engine and as JSON, in bytes. */
   gatewayResultBytesMax: 64 * 1024 * 1024,
   /** Size beyond which a result is read from the engine only while no other such result is, in bytes. */

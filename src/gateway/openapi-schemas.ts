@@ -42,8 +42,12 @@ export const schemas = {
   SqlStatement: {
     ...object(
       {
-        sql: { ...text('one statement if there are params, else any number'), minLength: 1 },
+        sql: { ...text('one statement if there are params or each, else any number'), minLength: 1 },
         params: list({ nullable: true, description: 'any JSON value' }, 'the values of $1, $2 …'),
+        each: list(
+          { type: 'array', items: { nullable: true, description: 'any JSON value' } },
+          'instead of params: the statement is executed with each of these lists, in one transaction',
+        ),
       },
       ['sql'],
     ),

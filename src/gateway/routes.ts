@@ -116,7 +116,7 @@ export const routes: readonly GatewayRoute[] = [
     path: sqlPath,
     operation: {
       operationId: 'runSql',
-      summary: 'Run SQL: the body itself, or {"sql": "…", "params": […]}',
+      summary: 'Run SQL: the body itself, {"sql": "…", "params": […]}, or {"sql": "…", "each": [[…], …]}',
       description:
         'Several statements are one transaction unless they say otherwise; the last result is told, and all in `results`. Numbers keep their digits.',
       parameters: sqlParameters,

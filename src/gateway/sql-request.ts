@@ -1,5 +1,5 @@
 /**
- * The body of POST /v1/sql: plain SQL, or {"sql": "…", "params": […]}. Takes bytes, returns the statement's bytes and
+ * The body of POST /v1/sql: plain SQL, {"sql": "…", "params": […]}, or {"sql": "…", "each": [[…], …]}. Takes bytes, returns the statement's bytes and
  * its parameters; refuses with `malformed_query`. The first character tells which of the two it is, not the
  * Content-Type, which `curl -d` sets to that of a form: no statement begins with a brace. Pure.
  */
@@ -14,8 +14,8 @@ import { isJson } from './sql-types.ts';
 export interface SqlRequest {
   /** In UTF-8, without a zero byte. */
   readonly sql: Buffer;
-  /** Raw JSON; null: the simple protocol, which allows several statements. */
-  readonly params: readonly string[] | null;
+  /** Raw JSON, for each of its executions; null: the simple protocol, which allows several statements. */
+  readonly params: readonly (readonly string[])[] | null;
 }
 
 export function parseSqlRequest(body: Buffer): SqlRequest {
@@ -36,22 +36,35 @@ export function parseSqlRequest(body: Buffer): SqlRequest {
     refuse('the body begins like JSON and is none: send SQL, or {"sql": "…", "params": […]}');
   }
   const members = objectMembers(text);
-  const unknown = [...members.keys()].find((name) => name !== 'sql' && name !== 'params');
+  const unknown = [...members.keys()].find((name) => !['sql', 'params', 'each'].includes(name));
   if (unknown !== undefined) {
     const shown = JSON.stringify(unknown.slice(0, 60));
-    refuse(`unknown member ${shown}: the JSON form of the body has the members sql and params only`);
+    refuse(`unknown member ${shown}: the JSON form of the body has the members sql, params and each only`);
   }
   const sqlText: unknown = JSON.parse(members.get('sql') ?? 'null');
   if (typeof sqlText !== 'string') return refuse('the JSON form of the body is {"sql": "…", "params": […]}');
   if (sqlText.trim() === '') refuse('the body holds no SQL');
   if (sqlText.includes('\0')) refuse('the SQL holds a zero byte');
-  const raw = members.get('params') ?? 'null';
+  const sql = Buffer.from(sqlText, 'utf8');
+  const each = members.get('each');
+  if (each === undefined) {
+    const params = paramsIn(members.get('params') ?? 'null', refuse);
+    return { sql, params: params.length === 0 ? null : [params] };
+  }
+  if (members.has('params')) refuse('there are params or each, not both');
+  const { gatewaySqlExecutionsMax: most } = limits;
+  const sets = each.startsWith('[') ? arrayItems(each) : [];
+  if (sets.length === 0 || sets.length > most || !sets.every((set) => set.startsWith('[')))
+    refuse(`each is an array of 1 to ${most} arrays of parameters`);
+  return { sql, params: sets.map((set) => paramsIn(set, refuse)) };
+}
+
+function paramsIn(raw: string, refuse: (why: string) => never): readonly string[] {
   if (raw !== 'null' && !raw.startsWith('[')) refuse('params is an array');
   const params = raw === 'null' ? [] : arrayItems(raw);
-  if (params.length > limits.gatewaySqlParamsMax) {
+  if (params.length > limits.gatewaySqlParamsMax)
     refuse(`a statement has at most ${limits.gatewaySqlParamsMax} parameters`);
-  }
-  return { sql: Buffer.from(sqlText, 'utf8'), params: params.length === 0 ? null : params };
+  return params;
 }
 
 /** Only an array's text depends on the parameter's type: a PostgreSQL array, or a JSON document. */

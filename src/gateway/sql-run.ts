@@ -29,8 +29,8 @@ export interface ExecutionResult {
 
 export interface SqlRun {
   readonly sql: Buffer;
-  /** Texts of the parameters; null: the simple protocol, which allows several statements. */
-  readonly values: readonly (string | null)[] | null;
+  /** Texts of the parameters, for each execution, all in one transaction; null: the simple protocol, which allows several statements. */
+  readonly values: readonly (readonly (string | null)[])[] | null;
   readonly result: SqlResult;
   /** Large results are read in turn. */
   readonly large: Semaphore;
@@ -219,7 +219,12 @@ class StatementRun extends StatementExecution {
     super(
       values === null
         ? [query(sql), discardAll]
-        : [parse(sql), bind(values), describePortal(), execute(), sync(), discardAll],
+        : [
+            parse(sql),
+            ...values.flatMap((set) => [bind(set), describePortal(), execute()]),
+            sync(),
+            discardAll,
+          ],
     );
     this.#client = client;
     this.#result = result;

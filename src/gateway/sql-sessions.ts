@@ -304,13 +304,13 @@ export class SqlSessions {
     if (this.#sessions(client).told?.isHostile === true) await client.query(madeReadable);
     const rewritten = await this.#rewrite(database, client, request.sql);
     const sql = rewritten === null ? request.sql : Buffer.from(rewritten.sql, 'latin1');
-    let values: (string | null)[] | null = null;
+    let values: (string | null)[][] | null = null;
     if (request.params !== null) {
       const { paramsMax } = database.dialect;
-      if (request.params.length > paramsMax)
+      if (request.params.some(({ length }) => length > paramsMax))
         throw new Refused('malformed_query', `a statement has at most ${paramsMax} parameters here`);
       let types: readonly number[] = [];
-      if (needsTypes(request.params)) {
+      if (request.params.some(needsTypes)) {
         try {
           types = await parameterTypes(client, sql);
         } catch (error) {
@@ -318,7 +318,7 @@ export class SqlSessions {
           return { end, clean: await resetSession(client), rewritten, translate };
         }
       }
-      values = request.params.map((param, index) => paramText(param, types[index] ?? 0));
+      values = request.params.map((set) => set.map((param, index) => paramText(param, types[index] ?? 0)));
     }
     const ran = await runSql(client, { sql, values, result, large: this.#large });
     result.spell(database.dialect.command);

@@ -102,6 +102,46 @@ test('SQL parameters keep every digit and take the type of their position', asyn
   assert.deepEqual(await gateway.rows('{"sql":"SELECT 1 AS a; SELECT 2 AS b"}'), [{ b: 2 }]);
 });
 
+test('a statement is executed with each set of parameters, in one transaction', async (t) => {
+  const gateway = await openTestGateway(t, await testDatabase(t));
+  await gateway.rows('CREATE TABLE t (id INT PRIMARY KEY, tags TEXT[], tx BIGINT DEFAULT txid_current())');
+  const each = (sql: string, sets: readonly unknown[]) => gateway.sql(JSON.stringify({ sql, each: sets }));
+  const insert = 'INSERT INTO t (id, tags) VALUES ($1, $2) RETURNING id, tags';
+  const { status, json } = await each(insert, [
+    [1, ['a', 'b']],
+    [2, null],
+    [3, []],
+  ]);
+  assert.equal(status, 200);
+  const results = json['results'] as { rows: object[]; rowsAffected: number; command: string }[];
+  assert.deepEqual(
+    results.map(({ rows, rowsAffected, command }) => [rows, rowsAffected, command]),
+    [
+      [[{ id: 1, tags: ['a', 'b'] }], 1, 'INSERT'],
+      [[{ id: 2, tags: null }], 1, 'INSERT'],
+      [[{ id: 3, tags: [] }], 1, 'INSERT'],
+    ],
+  );
+  assert.deepEqual(json.rows, [{ id: 3, tags: [] }]);
+  assert.deepEqual(await gateway.rows('SELECT count(DISTINCT tx)::int AS n FROM t'), [{ n: 1 }]);
+  // Each sees what those before it have done, and nothing stays of those before one that fails.
+  const next = 'INSERT INTO t (id) SELECT max(id) + 1 FROM t';
+  assert.equal((await each(next, [[], [], []])).status, 200);
+  const failed = await each(insert, [
+    [7, null],
+    [1, null],
+    [8, null],
+  ]);
+  assert.deepEqual([failed.status, failed.json.code], [400, '23505']);
+  assert.deepEqual(
+    await gateway.rows('SELECT id FROM t ORDER BY id'),
+    [1, 2, 3, 4, 5, 6].map((id) => ({ id })),
+  );
+  assert.equal((await each('SELECT $1; SELECT 2', [[1]])).json.code, '42601');
+  const one = await each('SELECT $1::int AS a', [[7]]);
+  assert.deepEqual([one.json.rows, one.json['results']], [[{ a: 7 }], undefined]);
+});
+
 test('errors have their SQLSTATE and a place in the text as it was sent', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   const failing: readonly (readonly [string, number, string, number | undefined])[] = [

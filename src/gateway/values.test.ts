@@ -81,10 +81,14 @@ test('a body is SQL, or the JSON form of it, whatever its Content-Type says', ()
   assert.deepEqual(request('SELECT 1').params, null);
   assert.equal(request(' \n{"sql":"SELECT 1"}').sql.toString(), 'SELECT 1');
   assert.deepEqual(request('{"sql":"SELECT $1","params":[12345678901234567890,null,"x"]}').params, [
-    '12345678901234567890',
-    'null',
-    '"x"',
+    ['12345678901234567890', 'null', '"x"'],
   ]);
+  assert.deepEqual(request('{"sql":"SELECT $1","each":[[1],[null],["x"]]}').params, [
+    ['1'],
+    ['null'],
+    ['"x"'],
+  ]);
+  assert.deepEqual(request('{"sql":"SELECT 1","each":[[],[]]}').params, [[], []]);
   for (const [body, why] of [
     ['', /holds no SQL/],
     ['  \n ', /holds no SQL/],
@@ -92,7 +96,13 @@ test('a body is SQL, or the JSON form of it, whatever its Content-Type says', ()
     ['{"sql":1}', /JSON form/],
     ['{"sql":" "}', /holds no SQL/],
     ['{"sql":"a\\u0000b"}', /zero byte/],
-    ['{"sql":"x","parms":[]}', /members sql and params/],
+    ['{"sql":"x","parms":[]}', /members sql, params and each/],
+    ['{"sql":"x","each":[]}', /each is an array of 1 to 1000 arrays/],
+    ['{"sql":"x","each":[1]}', /each is an array of/],
+    ['{"sql":"x","each":[[1],null]}', /each is an array of/],
+    ['{"sql":"x","each":{}}', /each is an array of/],
+    [`{"sql":"x","each":[${'[],'.repeat(1_000)}[]]}`, /each is an array of/],
+    ['{"sql":"x","each":[[1]],"params":[1]}', /params or each/],
     ['{"sql":"x","params":{}}', /params is an array/],
     ['{"sql":"x","params":1}', /params is an array/],
     ['{"sql":"x"', /begins like JSON/],
