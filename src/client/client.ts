@@ -136,7 +136,7 @@ export function createClient(options: ClientOptions): Client {
     const text = query.toString();
     return text === '' ? route : `${route}?${text}`;
   };
-  const run = sqlRunner(request, path);
+  const { run, each } = sqlRunner(request, path);
   const query: Client['query'] = <Row>(
     text: string,
     params: readonly unknown[] = [],
@@ -145,7 +145,13 @@ export function createClient(options: ClientOptions): Client {
   return {
     query,
     work: (table, handler, workOptions) =>
-      work((text, params, repeatable) => run<object>(text, params, repeatable), table, handler, workOptions),
+      work(
+        (text, params, repeatable) => run<object>(text, params, repeatable),
+        (text, sets) => each(text, sets),
+        table,
+        handler,
+        workOptions,
+      ),
     follow: <Row>(table: string, { after, batch = 1, signal }: FollowOptions = {}) =>
       follow<Row>(
         request,
@@ -185,22 +191,31 @@ export function createClient(options: ClientOptions): Client {
 type PathOf = (route: string, parameters: Readonly<Record<string, string | undefined>>) => string;
 
 /** `repeatable`: the statement may take effect twice. */
-const sqlRunner =
-  (request: RequestOptions, path: PathOf) =>
-  async <Row>(
-    text: string,
-    params: readonly unknown[],
-    repeatable: boolean,
-    signal?: AbortSignal,
-  ): Promise<SqlAnswer<Row>> =>
-    (await send(request, {
+function sqlRunner(request: RequestOptions, path: PathOf) {
+  const sent = (statement: object, repeatable: boolean, signal?: AbortSignal): Promise<unknown> =>
+    send(request, {
       path: path('/v1/sql', {}),
       contentType: 'application/json',
-      body: toJson(params.length === 0 ? { sql: text } : { sql: text, params: [...params] }),
+      body: toJson(statement),
       gzip: false,
       repeatable,
       signal,
-    })) as SqlAnswer<Row>;
+    });
+  return {
+    run: async <Row>(
+      text: string,
+      params: readonly unknown[],
+      repeatable: boolean,
+      signal?: AbortSignal,
+    ): Promise<SqlAnswer<Row>> => {
+      const statement = params.length === 0 ? { sql: text } : { sql: text, params: [...params] };
+      return (await sent(statement, repeatable, signal)) as SqlAnswer<Row>;
+    },
+    /** Once with each set of parameters, in one transaction, which may take effect twice. An earlier gateway refuses several sets. */
+    each: (text: string, sets: readonly (readonly unknown[])[]): Promise<unknown> =>
+      sent(sets.length === 1 ? { sql: text, params: sets[0] } : { sql: text, each: sets }, true),
+  };
+}
 
 interface Batch {
   readonly body: string;

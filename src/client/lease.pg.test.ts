@@ -1,10 +1,12 @@
 /** The lease's statement for many rows: it marks those that are still the attempt's, whatever type their key has. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { TestContext } from 'node:test';
+import type { Client } from 'pg';
 import { commandsOf } from '../../test/support/docs.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { leaseOn } from './lease.ts';
-import { arrayText, Marks } from './lease-rows.ts';
+import { arrayText, Effects, Marks, MarksWithClaims } from './lease-rows.ts';
 
 for (const [type, ids] of [
   ['BIGINT', ['1', '12', '3']],
@@ -63,7 +65,7 @@ test('claims and marks do not wait for the disk, effects do, and the session is 
   const client = await (await testDatabase(t)).connect();
   await client.query(`CREATE TABLE t (id INT PRIMARY KEY, done_at TIMESTAMPTZ, attempts INT NOT NULL DEFAULT 0,
     run_after TIMESTAMPTZ NOT NULL DEFAULT now(), last_error TEXT); INSERT INTO t (id) VALUES (1), (2)`);
-  const { claim, extend, failed, dead, doneAll, doneWith } = leaseOn('t');
+  const { claim, extend, failed, dead, doneAll, doneAndClaim, doneWith } = leaseOn('t');
   const during = async (statement: string, params: readonly unknown[]) => {
     await client.query('BEGIN');
     const { rowCount } = await client.query(statement, [...params]);
@@ -76,6 +78,7 @@ test('claims and marks do not wait for the disk, effects do, and the session is 
   assert.deepEqual(await during(failed, [1, 1, 'no', 60]), [1, 'off']);
   assert.deepEqual(await during(dead, [1, 1, 'no', 1]), [1, 'off']);
   assert.deepEqual(await during(doneAll, ['{1}', 1]), [1, 'off']);
+  assert.deepEqual(await during(doneAndClaim, [10, 60, 10, '{1}', 1]), [0, 'off']);
   assert.deepEqual(await during(doneWith('SELECT id FROM done', 1), [2, 1]), [1, 'on']);
   assert.equal((await client.query('SHOW synchronous_commit')).rows[0].synchronous_commit, 'on');
 });
@@ -83,7 +86,7 @@ test('claims and marks do not wait for the disk, effects do, and the session is 
 test('a claim reads the index of open rows in order, and marks find their rows by the key, whatever is known of the table', async (t) => {
   const client = await (await testDatabase(t)).connect();
   const page = 'docs/workers.md';
-  const { claim, extend, failed, dead, doneAll, doneWith } = leaseOn('orders');
+  const { claim, extend, failed, dead, doneAll, doneAndClaim, doneWith } = leaseOn('orders');
   const [recipeClaim, recipeDone, recipeFailed] = await Promise.all(
     ['claim', 'done', 'failed'].map((name) => commandsOf(page, name)),
   );
@@ -101,7 +104,9 @@ test('a claim reads the index of open rows in order, and marks find their rows b
     return rows.map((row) => row['QUERY PLAN']).join('\n');
   };
   const fill = (count: number, columns: string): Promise<unknown> =>
-    client.query(`INSERT INTO orders (done_at, run_after) SELECT ${columns} FROM generate_series(1, ${count})`);
+    client.query(
+      `INSERT INTO orders (done_at, run_after) SELECT ${columns} FROM generate_series(1, ${count})`,
+    );
   for (const scene of [
     async () => undefined,
     () => fill(2_000, 'NULL, now()'),
@@ -118,6 +123,7 @@ test('a claim reads the index of open rows in order, and marks find their rows b
     await scene();
     for (const [statement, params] of [
       [claim, [20, 60, 10]],
+      [doneAndClaim, [20, 60, 10, '{1,2,3,4,5}', 1]],
       [recipeClaim, []],
     ] as const)
       assert.match(await planOf(statement, params), /Limit[^]*Index Scan using open on orders/);
@@ -127,4 +133,116 @@ test('a claim reads the index of open rows in order, and marks find their rows b
       assert.doesNotMatch(plan, /\bopen\b/, statement);
     }
   }
+});
+
+/** Six rows, of which 1 to 3 are claimed. */
+async function claimedRows(t: TestContext, connect?: () => Promise<Client>): Promise<Client> {
+  const client = connect === undefined ? await (await testDatabase(t)).connect() : await connect();
+  await client.query(`CREATE TABLE t (id INT PRIMARY KEY, done_at TIMESTAMPTZ CHECK (done_at IS NULL OR id <> 3), attempts INT NOT NULL DEFAULT 0,
+    run_after TIMESTAMPTZ NOT NULL DEFAULT now(), last_error TEXT); INSERT INTO t (id) SELECT generate_series(1, 6);
+    UPDATE t SET attempts = 1, run_after = now() + interval '1 minute' WHERE id <= 3`);
+  return client;
+}
+
+const open = async (client: Client): Promise<readonly number[]> =>
+  (await client.query<{ id: number }>('SELECT id FROM t WHERE done_at IS NULL ORDER BY id')).rows.map(
+    ({ id }) => id,
+  );
+
+test('one statement marks and claims; a row whose lease is over is either done or claimed', async (t) => {
+  const client = await claimedRows(t);
+  const { doneAndClaim } = leaseOn('t');
+  const claim = async (ids: readonly number[], attempt: number): Promise<readonly number[]> => {
+    const { rows } = await client.query<{ id: number }>(doneAndClaim, [2, 60, 10, arrayText(ids), attempt]);
+    return rows.map(({ id }) => id).toSorted((a, b) => a - b);
+  };
+  // 2 is another one's by now.
+  await client.query('UPDATE t SET attempts = 2 WHERE id = 2');
+  assert.deepEqual(await claim([1, 2], 1), [4, 5]);
+  assert.deepEqual(await open(client), [2, 3, 4, 5, 6]);
+  await client.query('UPDATE t SET run_after = now() WHERE id IN (4, 5)');
+  await client.query(`UPDATE t SET run_after = now() + interval '1 hour' WHERE id IN (3, 6)`);
+  const again = await claim([4, 5], 1);
+  const { rows } = await client.query<{ id: number; attempts: number; done: boolean }>(
+    'SELECT id, attempts, done_at IS NOT NULL AS done FROM t WHERE id IN (4, 5) ORDER BY id',
+  );
+  for (const { id, attempts, done } of rows)
+    assert.deepEqual([attempts, done], again.includes(id) ? [2, false] : [1, true]);
+});
+
+test('marks go with the next claim, with a refused one by themselves, and after the last one at once', async (t) => {
+  const client = await claimedRows(t);
+  const { claim, doneAll, doneAndClaim } = leaseOn('t');
+  const isOfRow = (error: unknown): boolean => (error as { code?: string }).code === '23514';
+  const statements: string[] = [];
+  const run = async (
+    name: string,
+    statement: string,
+    params: readonly unknown[],
+  ): Promise<readonly number[]> => {
+    statements.push(name);
+    return (await client.query<{ id: number }>(statement, [...params])).rows.map(({ id }) => id);
+  };
+  let added = 0;
+  const marks = new MarksWithClaims(
+    new Marks((ids, attempt) => run('done', doneAll, [arrayText(ids), attempt]), isOfRow),
+    () => (added += 1),
+  );
+  const claimed = (most: number) =>
+    marks.claim(
+      () => run('claim', claim, [most, 60, 10]),
+      (ids, attempt) => run('both', doneAndClaim, [most, 60, 10, arrayText(ids), attempt]),
+      isOfRow,
+    );
+  assert.deepEqual([await claimed(1), marks.areWaiting], [[4], false]);
+  const both = [1, 2].map((id) => marks.add(id, 1));
+  assert.deepEqual([added, marks.areWaiting, await open(client)], [2, true, [1, 2, 3, 4, 5, 6]]);
+  assert.deepEqual(await claimed(1), [5]);
+  await Promise.all(both);
+  assert.deepEqual(await open(client), [3, 4, 5, 6]);
+  // The table refuses that 3 is done; 4 is, and the claim succeeds.
+  const refused = Promise.allSettled([3, 4].map((id) => marks.add(id, 1)));
+  assert.deepEqual(await claimed(1), [6]);
+  assert.deepEqual(
+    (await refused).map(({ status }) => status),
+    ['rejected', 'fulfilled'],
+  );
+  assert.deepEqual(await open(client), [3, 5, 6]);
+  assert.deepEqual(statements, ['claim', 'both', 'both', 'claim', 'done', 'done', 'done']);
+  const last = marks.add(5, 1);
+  marks.end();
+  await Promise.all([last, marks.add(6, 1)]);
+  assert.deepEqual(await open(client), [3]);
+});
+
+test('effects of several rows are one transaction; if it fails, each is one, and the next ones are of fewer rows', async (t) => {
+  const database = await testDatabase(t);
+  const client = await claimedRows(t, () => database.connect());
+  await client.query(
+    'UPDATE t SET attempts = 1; CREATE TABLE shipped (id INT, at BIGINT DEFAULT txid_current())',
+  );
+  const sizes: number[] = [];
+  const effects = new Effects(async (statement, sets) => {
+    sizes.push(sets.length);
+    const session = await database.connect();
+    await session.query('BEGIN');
+    for (const params of sets) await session.query(statement, [...params]);
+    await session.query('COMMIT');
+  }, 4);
+  const statement = leaseOn('t').doneWith('INSERT INTO shipped (id) SELECT id FROM done', 1);
+  await Promise.all([1, 2, 4, 5].map((id) => effects.add(statement, [id, 1])));
+  const shipped = async () =>
+    (
+      await client.query<{ ids: number[] }>(
+        'SELECT array_agg(id ORDER BY id) AS ids FROM shipped GROUP BY at ORDER BY at',
+      )
+    ).rows.map(({ ids }) => ids);
+  assert.deepEqual(await shipped(), [[1, 2, 4, 5]]);
+  const said = await Promise.allSettled([3, 6].map((id) => effects.add(statement, [id, 1])));
+  assert.deepEqual(
+    said.map(({ status }) => status),
+    ['rejected', 'fulfilled'],
+  );
+  assert.deepEqual(await shipped(), [[1, 2, 4, 5], [6]]);
+  assert.deepEqual(sizes, [4, 2, 1, 1]);
 });

@@ -26,6 +26,8 @@ export interface Lease {
   readonly extend: string;
   /** $1 an array of ids, $2 their attempt: the rows that are still the attempt's are done. */
   readonly doneAll: string;
+  /** Both in one: $1 to $3 as for `claim`, $4 and $5 as for `doneAll`. A row that both want, since its lease is over, is either done or claimed. */
+  readonly doneAndClaim: string;
   /** $1 id, $2 attempt, $3 what went wrong, $4 seconds until the next attempt. */
   readonly failed: string;
   /** $1 id, $2 attempt, $3 what went wrong, $4 attempts at most: there will be no other. */
@@ -65,20 +67,22 @@ export function leaseOn(
   const lastError = quote(columns.lastError ?? 'last_error');
   // IS NULL would let the planner read the whole index on open rows, all of its dead entries too, instead of the primary key.
   const isOpen = `pg_catalog.num_nulls(${done}) = 1`;
-  const mine = (first: number): string =>
-    `${id} = $${first} AND ${attempts} = $${first + 1} AND ${isOpen}`;
+  const mine = (first: number): string => `${id} = $${first} AND ${attempts} = $${first + 1} AND ${isOpen}`;
   const still = `${meant === null ? '' : ` AND ${meant}`} AND ${notFlushed}`;
   const markDone = `UPDATE ${table} SET ${done} = now(), ${lastError} = NULL`;
-  return {
-    // LIMIT (SELECT …): the planner takes an unknown limit for a tenth of the rows, and so reads the index in order, which removes the dead entries of rows that
-    // were claimed. With a known one it takes a bitmap, which visits all of them in each claim until VACUUM has removed them.
-    claim: `UPDATE ${table} SET ${attempts} = ${attempts} + 1, ${runAfter} = pg_catalog.now() + pg_catalog.make_interval(secs => $2)
+  // LIMIT (SELECT …): the planner takes an unknown limit for a tenth of the rows, and so reads the index in order, which removes the dead entries of rows that
+  // were claimed. With a known one it takes a bitmap, which visits all of them in each claim until VACUUM has removed them.
+  const claim = `UPDATE ${table} SET ${attempts} = ${attempts} + 1, ${runAfter} = pg_catalog.now() + pg_catalog.make_interval(secs => $2)
 WHERE ${id} = ANY (ARRAY(
   SELECT ${id} FROM ${table} o WHERE ${done} IS NULL AND ${runAfter} <= now() AND ${attempts} < $3 AND ${only}
-  ORDER BY ${runAfter} LIMIT (SELECT $1::pg_catalog.int8) FOR UPDATE SKIP LOCKED))${still} RETURNING ${returning}`,
+  ORDER BY ${runAfter} LIMIT (SELECT $1::pg_catalog.int8) FOR UPDATE SKIP LOCKED))${still} RETURNING ${returning}`;
+  const doneAll = (first: number): string =>
+    `${markDone} WHERE ${id} = ANY ($${first}) AND ${attempts} = $${first + 1} AND ${isOpen}`;
+  return {
+    claim,
     extend: `UPDATE ${table} SET ${runAfter} = pg_catalog.now() + pg_catalog.make_interval(secs => $3) WHERE ${mine(1)} AND ${notFlushed}`,
-    doneAll: `${markDone}
-WHERE ${id} = ANY ($1) AND ${attempts} = $2 AND ${isOpen}${still}`,
+    doneAll: `${doneAll(1)}${still}`,
+    doneAndClaim: `WITH "headgate done" AS (${doneAll(4)}) ${claim}`,
     doneWith: (statement, first) =>
       `WITH done AS (${markDone} WHERE ${mine(first)} RETURNING *) ${statement}`,
     failed: `UPDATE ${table} SET ${lastError} = $3, ${runAfter} = pg_catalog.now() + pg_catalog.make_interval(secs => $4) WHERE ${mine(1)}${still}`,

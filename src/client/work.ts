@@ -3,15 +3,16 @@
  * ended; throws what the gateway refuses for good. Each row is handled at least once, by one worker at a time while the lease lasts.
  * Statements are for many rows where they can be: each one costs the gateway, which takes requests of senders at the same time.
  *
- *   claim ──► handler ──► done (with its effect) ─┐
- *     ▲          │  └─throws──► failed, later again ├──► claim
- *     │          └─lease lost──► its signal, nothing said ┘
+ *   claim ──► handler ──► done, with the next claim, or with its effect ─┐
+ *     ▲          │  └─throws──► failed, later again                      ├──► claim
+ *     │          └─lease lost──► its signal, nothing said                ┘
  *     └── nothing to do: a pause
  */
 import { backoffS, leaseOn } from './lease.ts';
 import type { Lease, LeaseColumns } from './lease.ts';
-import { arrayText, ClaimPace, Marks } from './lease-rows.ts';
-import { HeadgateError, sleep } from './request.ts';
+import { arrayText, ClaimPace, Effects, Marks, MarksWithClaims, Pause } from './lease-rows.ts';
+import type { Execute } from './lease-rows.ts';
+import { HeadgateError } from './request.ts';
 
 export interface WorkOptions {
   /** How long a row is a worker's own before others may take it, in seconds; extended while the handler runs. Default 300. */
@@ -58,95 +59,145 @@ const errorCharsMax = 1_000;
 /** Between two claims of few rows. */
 const claimMs = 100;
 
+/** `execute`: as `run`, a statement that may take effect twice. */
 export async function work<Row>(
   run: RunSql,
+  execute: Execute,
   table: string,
   handler: Handler<Row>,
   options: WorkOptions = {},
 ): Promise<void> {
-  const { concurrency = 10, attempts = 10, lease: leaseS = 300, idle = 1_000, signal } = options;
-  const lease = leaseOn(table, options.columns);
-  const marks = new Marks(
-    (ids, attempt) => run(lease.doneAll, [arrayText(ids), attempt], true),
-    (error) => error instanceof HeadgateError && !error.retryable,
-  );
-  const running = new Set<Promise<void>>();
-  const isOver = (): boolean => signal?.aborted === true;
-  let failures = 0;
-  const pace = new ClaimPace(concurrency, claimMs);
-  try {
-    while (!isOver()) {
-      let rows: readonly object[] = [];
-      const free = concurrency - running.size;
-      const earlyMs = pace.earlyMs(free);
-      if (free > 0 && earlyMs > 0) {
-        await sleep(earlyMs, signal).catch(() => undefined);
-        continue;
+  await new Worker(run, execute, leaseOn(table, options.columns), handler, options).work();
+}
+
+class Worker<Row> {
+  readonly #run: RunSql;
+  readonly #lease: Lease;
+  readonly #handler: Handler<Row>;
+  readonly #options: WorkOptions;
+  readonly #concurrency: number;
+  readonly #pause = new Pause();
+  readonly #pace: ClaimPace;
+  readonly #marks: MarksWithClaims;
+  readonly #effects: Effects;
+  readonly #running = new Set<Promise<void>>();
+  /** Rows whose handler, or effect, has not ended. */
+  #handling = 0;
+
+  constructor(run: RunSql, execute: Execute, lease: Lease, handler: Handler<Row>, options: WorkOptions) {
+    const { concurrency = 10 } = options;
+    this.#run = run;
+    this.#lease = lease;
+    this.#handler = handler;
+    this.#options = options;
+    this.#concurrency = concurrency;
+    this.#pace = new ClaimPace(concurrency, claimMs);
+    const marks = new Marks((ids, attempt) => run(lease.doneAll, [arrayText(ids), attempt], true), isOfRow);
+    this.#marks = new MarksWithClaims(marks, this.#pause.end);
+    this.#effects = new Effects(execute, concurrency);
+  }
+
+  async work(): Promise<void> {
+    const { idle = 1_000, signal } = this.#options;
+    let failures = 0;
+    let restUntilMs = -Infinity;
+    const isOver = (): boolean => signal?.aborted === true;
+    try {
+      while (!isOver()) {
+        const free = this.#concurrency - this.#handling;
+        const restMs = this.#marks.areWaiting && failures === 0 ? 0 : restUntilMs - performance.now();
+        const waitMs = free > 0 ? Math.max(this.#pace.earlyMs(free), restMs) : Infinity;
+        if (waitMs > 0) {
+          await this.#pause.wait(waitMs, signal);
+          continue;
+        }
+        let rows: readonly object[] = [];
+        try {
+          rows = await this.#pace.claim(free, () => this.#claim(free));
+          failures = 0;
+        } catch (error) {
+          // A claim whose answer was lost is one that nobody works on: its lease ends.
+          if (!(error instanceof HeadgateError) || !error.retryable) throw error;
+          failures += 1;
+        }
+        for (const row of rows) this.#begin(row);
+        const restingMs = failures === 0 ? idle : 1_000 * backoffS(failures, 30);
+        restUntilMs = rows.length > 0 ? -Infinity : performance.now() + restingMs;
       }
-      try {
-        if (free > 0)
-          rows = await pace.claim(
-            free,
-            async () => (await run(lease.claim, [free, leaseS, attempts], false)).rows,
-          );
-        failures = 0;
-      } catch (error) {
-        // A claim whose answer was lost is one that nobody works on: its lease ends.
-        if (!(error instanceof HeadgateError) || !error.retryable) throw error;
-        failures += 1;
-      }
-      for (const row of rows) {
-        const one = handle(run, lease, marks, row, handler, options).finally(() => running.delete(one));
-        running.add(one);
-      }
-      if (rows.length > 0) continue;
-      const restMs = failures === 0 ? idle : 1_000 * backoffS(failures, 30);
-      if (running.size < concurrency) await sleep(restMs, signal).catch(() => undefined);
-      else await Promise.race(running);
+    } finally {
+      this.#marks.end();
+      await Promise.all(this.#running);
     }
-  } finally {
-    await Promise.all(running);
+  }
+
+  async #claim(count: number): Promise<readonly object[]> {
+    const { attempts = 10, lease: leaseS = 300 } = this.#options;
+    const { claim, doneAndClaim } = this.#lease;
+    const values = [count, leaseS, attempts];
+    const { rows } = await this.#marks.claim(
+      () => this.#run(claim, values, false),
+      (ids, attempt) => this.#run(doneAndClaim, [...values, arrayText(ids), attempt], false),
+      isOfRow,
+    );
+    return rows;
+  }
+
+  #begin(row: object): void {
+    this.#handling += 1;
+    let isHandling = true;
+    const handled = (): void => {
+      if (isHandling) this.#handling -= 1;
+      isHandling = false;
+      this.#pause.end();
+    };
+    const one = this.#handle(row, handled).finally(() => {
+      handled();
+      this.#running.delete(one);
+    });
+    this.#running.add(one);
+  }
+
+  /** One row, to its end. Never rejects: what cannot be said about it is said by the end of its lease. `handled`: it only waits for its mark. */
+  async #handle(row: object, handled: () => void): Promise<void> {
+    const { lease: leaseS = 300, backoffMax = 3_600 } = this.#options;
+    const values = row as Readonly<Record<string, unknown>>;
+    const id = values[this.#lease.id];
+    const attempt = Number(values[this.#lease.attempts]);
+    const lost = new AbortController();
+    const extending = setInterval(
+      () => {
+        this.#run(this.#lease.extend, [id, attempt, leaseS], true).then(
+          ({ rowsAffected }) => rowsAffected === 0 && lost.abort(),
+          // Later once more, or the lease ends.
+          () => undefined,
+        );
+      },
+      (leaseS * 1_000) / 3,
+    );
+    try {
+      const effect = await this.#handler(row as Row, { attempt, signal: lost.signal });
+      if (lost.signal.aborted) return;
+      if (effect === undefined) {
+        handled();
+        await this.#marks.add(id, attempt);
+      } else {
+        const { sql, params = [] } = effect;
+        // Once the row is done, `done` has no row: repeated, it has no effect.
+        await this.#effects.add(this.#lease.doneWith(sql, params.length + 1), [...params, id, attempt]);
+      }
+    } catch (error) {
+      const why = (error instanceof Error ? error.message : String(error))
+        .slice(0, errorCharsMax)
+        .replaceAll('\0', '');
+      const failed = [id, attempt, why, backoffS(attempt, backoffMax)];
+      await this.#run(this.#lease.failed, failed, true).catch(() => undefined);
+    } finally {
+      clearInterval(extending);
+    }
   }
 }
 
-/** One row, to its end. Never rejects: what cannot be said about it is said by the end of its lease. */
-async function handle<Row>(
-  run: RunSql,
-  lease: Lease,
-  marks: Marks,
-  row: object,
-  handler: Handler<Row>,
-  { lease: leaseS = 300, backoffMax = 3_600 }: WorkOptions,
-): Promise<void> {
-  const values = row as Readonly<Record<string, unknown>>;
-  const attempt = Number(values[lease.attempts]);
-  const mine = [values[lease.id], attempt];
-  const lost = new AbortController();
-  const extending = setInterval(
-    () => {
-      run(lease.extend, [...mine, leaseS], true).then(
-        ({ rowsAffected }) => rowsAffected === 0 && lost.abort(),
-        // Later once more, or the lease ends.
-        () => undefined,
-      );
-    },
-    (leaseS * 1_000) / 3,
-  );
-  try {
-    const effect = await handler(row as Row, { attempt, signal: lost.signal });
-    if (lost.signal.aborted) return;
-    if (effect === undefined) await marks.add(values[lease.id], attempt);
-    else {
-      const { sql, params = [] } = effect;
-      // Once the row is done, `done` has no row: repeated, it has no effect.
-      await run(lease.doneWith(sql, params.length + 1), [...params, ...mine], true);
-    }
-  } catch (error) {
-    const why = (error instanceof Error ? error.message : String(error))
-      .slice(0, errorCharsMax)
-      .replaceAll('\0', '');
-    await run(lease.failed, [...mine, why, backoffS(attempt, backoffMax)], true).catch(() => undefined);
-  } finally {
-    clearInterval(extending);
-  }
+/** Whether the same may be said of other rows, or asked for, after such an error. */
+function isOfRow(error: unknown): boolean {
+  return error instanceof HeadgateError && !error.retryable;
 }
