@@ -168,7 +168,9 @@ suite('a login of the console that is shared', () => {
   test('the menu “Share” copies what is seen, and its link logs in once when somebody says so', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;
-    const headgate = await startHeadgate(t, { env: { HEADGATE_SQL_PASSWORD: password } });
+    const headgate = await startHeadgate(t, {
+      env: { HEADGATE_SQL_PASSWORD: password, HEADGATE_CONSOLE_HOSTS: 'attacker.example' },
+    });
     const client = await rootOf(t, headgate);
     await client.query(
       `CREATE TABLE payments (data JSONB, id INT GENERATED ALWAYS AS IDENTITY PRIMARY KEY) WITH (connector = 'webhook', document = 'data')`,
@@ -298,6 +300,28 @@ suite('a login of the console that is shared', () => {
     await late.page.getByRole('button', { name: 'Stay ann, and use it up' }).click();
     await late.page.getByRole('heading', { name: 'Requests' }).waitFor();
     await late.page.getByRole('navigation').getByText('ann', { exact: true }).waitFor();
+
+    // Where the browser has no clipboard API, and where it copies nothing at all.
+    const plain = await openPage(browser);
+    await plain.page.goto(`http://attacker.example:${headgate.ports.admin.port}/console/`);
+    assert.equal(await plain.page.evaluate('isSecureContext'), false);
+    await plain.page.getByLabel('Role').fill('ann');
+    await plain.page.getByLabel('Password').fill(password);
+    await plain.page.getByRole('button', { name: 'Log in' }).click();
+    await plain.page.goto(`http://attacker.example:${headgate.ports.admin.port}/console/#/dev/requests`);
+    await plain.page.getByRole('button', { name: 'Share' }).click();
+    const makes = plain.page.getByRole('button', { name: /^Copy a link that logs in, once/ });
+    await makes.click();
+    await makes.getByText('Copied', { exact: true }).waitFor();
+    await plain.page.getByRole('button', { name: 'Take it back' }).click();
+    await plain.page.evaluate('document.execCommand = () => false');
+    await makes.click();
+    await makes.getByText('Not copied').waitFor();
+    assert.match(
+      await plain.page.locator('.menu code, .menu pre').innerText(),
+      /^http:\/\/attacker\.example:\d+\/console\/#s=[\w-]{43}&to=/,
+    );
+    await plain.page.context().close();
 
     // The maker leaves, and so do those who came by his links.
     await page.keyboard.press('Escape');

@@ -42,7 +42,10 @@ export function Copy({
       onClick={(event) => {
         event.preventDefault();
         event.stopPropagation();
-        void copy(typeof text === 'string' ? text : text()).then(() => setDone(true));
+        copy(typeof text === 'string' ? text : text()).then(
+          () => setDone(true),
+          () => undefined,
+        );
       }}
     >
       {done ? 'Copied' : label}
@@ -50,15 +53,26 @@ export function Copy({
   );
 }
 
-/** Without TLS, and under a name other than localhost, a browser offers no clipboard API: then the older way is used. */
+/**
+ * Without TLS, and under a name other than localhost, a browser offers no clipboard API, and it may refuse it, such as a while after the click: then
+ * the older way is used, beside what has the focus: a menu or a dialog that it would leave closes. Rejects if neither is allowed.
+ */
 export async function copy(text: string): Promise<void> {
-  if (isSecureContext) return navigator.clipboard.writeText(text);
+  if (isSecureContext)
+    try {
+      return await navigator.clipboard.writeText(text);
+    } catch {
+      // The older way.
+    }
+  const before = document.activeElement as HTMLElement | null;
   const area = document.createElement('textarea');
   area.value = text;
-  document.body.append(area);
+  (before?.parentElement ?? document.body).append(area);
   area.select();
-  document.execCommand('copy');
+  const isDone = document.execCommand('copy');
   area.remove();
+  before?.focus();
+  if (!isDone) throw new Error('the browser does not let it be copied');
 }
 
 /** A statement, collapsed at first. */

@@ -23,7 +23,7 @@ export function Databases({ current, engine }: { readonly current: string; reado
               <Text of={current} max={40} />
             </b>
             <span class="faint" title={engine}>
-              {engine}
+              {engine.replace(/^embedded | of HEADGATE.*$/, '')}
             </span>
           </span>
           <Icon name="down" />

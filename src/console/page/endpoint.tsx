@@ -184,7 +184,7 @@ function Reasons({ of }: { readonly of: TableRef }): JSX.Element {
                     <td>
                       <Ago at={timeOf(row['last_at'] ?? null)} />
                     </td>
-                    <td>
+                    <td class="tight">
                       <a
                         href={to(['requests'], {
                           result: 'refused',

@@ -2,7 +2,7 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { SharedKey } from '../api.ts';
-import { copy, focused, Wrong } from './components.tsx';
+import { Code, copy, focused, Wrong } from './components.tsx';
 import { Icon } from './icons.tsx';
 import type { IconName } from './icons.tsx';
 import { Menu } from './menu.tsx';
@@ -25,6 +25,7 @@ interface Props {
 export function Share(props: Props): JSX.Element {
   return (
     <Menu
+      kind=""
       label={
         <>
           <Icon name="link" /> Share <Icon name="down" />
@@ -76,22 +77,22 @@ interface WayProps {
   readonly note: ComponentChildren;
   readonly risky?: boolean;
   readonly disabled?: boolean;
-  /** Rejects if there is nothing to copy. */
-  readonly run: () => Promise<void>;
+  /** Whether it was copied; rejects if it was not. */
+  readonly run: () => Promise<boolean | void>;
 }
 
 function Way({ icon, title, note, risky = false, disabled = false, run }: WayProps): JSX.Element {
-  const [done, setDone] = useState(false);
+  const [said, setSaid] = useState('');
   return (
     <button
       type="button"
       class="choice way"
       disabled={disabled}
       onClick={() => {
-        setDone(false);
+        setSaid('');
         run().then(
-          () => setDone(true),
-          () => undefined,
+          (isCopied) => setSaid(isCopied === false ? 'Not copied' : 'Copied'),
+          () => setSaid('Not copied'),
         );
       }}
     >
@@ -101,7 +102,7 @@ function Way({ icon, title, note, risky = false, disabled = false, run }: WayPro
         <small class={risky ? 'risky' : 'faint'}>{note}</small>
       </span>
       <span class="faint" role="status">
-        {done ? 'Copied' : ''}
+        {said}
       </span>
     </button>
   );
@@ -109,6 +110,8 @@ function Way({ icon, title, note, risky = false, disabled = false, run }: WayPro
 
 interface Made {
   readonly key: string;
+  readonly link: string;
+  readonly isCopied: boolean;
   readonly untilMs: number;
 }
 
@@ -121,16 +124,21 @@ function LoginLink({ place }: { readonly place: () => string }): JSX.Element {
   const [failure, setFailure] = useState<Failure | null>(null);
   const [isBack, setBack] = useState(false);
   const { role = '', shared = false } = me.value ?? {};
-  const make = async (): Promise<void> => {
+  const make = async (): Promise<boolean> => {
     setFailure(null);
     setBack(false);
     try {
       const { key } = await call<SharedKey>('share', { body: {} });
-      await copy(`${location.origin}${location.pathname}#s=${key}&to=${place()}`);
-      setMade({ key, untilMs: Date.now() + linkMs });
+      const link = `${location.origin}${location.pathname}#s=${key}&to=${place()}`;
+      const isCopied = await copy(link).then(
+        () => true,
+        () => false,
+      );
+      setMade({ key, link, isCopied, untilMs: Date.now() + linkMs });
+      return isCopied;
     } catch (error) {
       setFailure(asFailure(error));
-      throw error;
+      return false;
     }
   };
   const takeBack = (key: string): void => {
@@ -158,12 +166,15 @@ function LoginLink({ place }: { readonly place: () => string }): JSX.Element {
         run={make}
       />
       {made === null ? null : (
-        <p class="row-of">
-          <span class="grow">It works until {minuteText(made.untilMs)}.</span>
-          <button type="button" class="small" onClick={() => takeBack(made.key)}>
-            Take it back
-          </button>
-        </p>
+        <>
+          {made.isCopied ? null : <Code text={made.link} />}
+          <p class="row-of">
+            <span class="grow">It works until {minuteText(made.untilMs)}.</span>
+            <button type="button" class="small" onClick={() => takeBack(made.key)}>
+              Take it back
+            </button>
+          </p>
+        </>
       )}
       {isBack ? (
         <p role="status" tabIndex={-1} ref={focused}>

@@ -110,7 +110,7 @@ function Table({ row, insert }: { readonly row: ResultRow } & Pick<Props, 'inser
       <details onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary title={ref.table}>
           <span class="grow">
-            <Name of={ref.table} max={24} />
+            <Name of={ref.table} max={22} />
           </span>
           <span class="faint">
             {row['relkind'] === 'v' ? 'view' : digitsText(row['rows_estimate'] ?? '')}

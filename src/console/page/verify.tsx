@@ -126,7 +126,7 @@ export function Verify({ table }: { readonly table: TableRef }): JSX.Element {
     <div class="form">
       <p class="faint">
         Paste a request as its sender shows it. Every byte of the body counts, including a line break at the
-        end. To explain a request that was refused, open it under Refused.
+        end. To explain a request that was refused, open it under Requests.
       </p>
       <Area label="Headers, one per line" rows={5} value={headers} change={setHeaders} />
       <Area label="Body" rows={6} value={body} change={setBody} />
