@@ -164,6 +164,7 @@ suite('getting into the console', () => {
     await holds(page, `location.hash === '#/dev/secrets?q=x'`);
     await third.getByRole('heading', { name: 'Health' }).waitFor();
     await second.getByLabel('SQL').waitFor();
+    assert.equal(await second.getByLabel('SQL').inputValue(), 'SELECT current_database()');
     await profile.page.getByLabel(/paste it here/).fill((await consoleLink(headgate)).split('#t=')[1] ?? '');
     await profile.page.keyboard.press('Enter');
     await overview(profile.page);

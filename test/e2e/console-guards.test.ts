@@ -334,6 +334,19 @@ async function keepsApart(t: TestContext, headgate: Headgate, chromium: string):
       assert(!text.includes(other), `${role} sees ${other} in ${place}`);
       assert(!text.includes('no table') && !text.includes('No endpoint at'), place);
     }
+    // What is found while it is typed.
+    await page.keyboard.press('Control+k');
+    await page.getByRole('searchbox', { name: 'Jump to' }).fill('_table');
+    const jump = page.getByRole('dialog', { name: 'Jump to' });
+    await jump.getByText(`${role}_table`, { exact: true }).waitFor();
+    assert(!(await jump.innerText()).includes(other), `${role} jumps to ${other}`);
+    await page.keyboard.press('Escape');
+    await page.goto(`${headgate.adminUrl}/console/#/requests`);
+    await page.getByRole('button', { name: '+ Endpoint' }).click();
+    await page.getByRole('searchbox', { name: 'Find an endpoint' }).fill('_table');
+    const menu = page.locator('.menu');
+    await menu.getByRole('button', { name: `${role}_table` }).waitFor();
+    assert(!(await menu.innerText()).includes(other), `${role} is offered ${other}`);
     assert.deepEqual(complaints, []);
   }
 }

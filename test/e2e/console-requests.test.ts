@@ -2,10 +2,13 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { suite, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from 'pg';
 import type { Page } from 'playwright-core';
-import { chooseTheme, cli, openConsole } from '../support/console.ts';
-import { overlapping, serious } from '../support/console-walk.ts';
+import { addressesOf } from '../support/console-costs.ts';
+import { chooseTheme, cli, consoleLink, openConsole, openPage } from '../support/console.ts';
+import { holds, overlapping, serious } from '../support/console-walk.ts';
+import { sampleOf } from '../support/sample.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { run } from '../support/run.ts';
@@ -232,6 +235,70 @@ suite('the list of all requests', () => {
           assert.deepEqual(await overlapping(page, '.timeline b, .timeline i'), [], `${place} ${width}`);
         }
       }
+    await staysPut(headgate, page, late[0]?.id ?? '');
+    await sameForAll(headgate, page, late[0]?.id ?? '');
     assert.deepEqual(complaints, []);
   });
 });
+
+/** A panel, a selection, the focus and what is typed, while a hundred requests a second arrive. */
+async function staysPut(headgate: Headgate, page: Page, id: string): Promise<void> {
+  const flood = async (): Promise<void> => {
+    const answers = Array.from({ length: 100 }, async (_, i) => {
+      await delay(i * 10);
+      return headgate.post('dev/public/plain', `{"n":${i}}`);
+    });
+    for (const { status } of await Promise.all(answers)) assert.equal(status, 200);
+  };
+  const open = (place: string) => page.goto(`${headgate.adminUrl}/console/#/dev/${place}`);
+  await open(`requests?open=r${id}`);
+  const sentence = page.locator('.panel .sentence .title');
+  await sentence.waitFor();
+  for (const box of (await page.getByRole('checkbox', { name: /^Select the request/ }).all()).slice(0, 2))
+    await box.check();
+  const state = `JSON.stringify([location.hash, document.querySelector('.panel .sentence').textContent, document.querySelector('.requests').scrollTop,
+    [...document.querySelectorAll('.lines .line')].slice(0, 5).map((it) => it.textContent), document.querySelector('.bulk b').textContent, document.activeElement.ariaLabel])`;
+  const before = await page.evaluate<string>(state);
+  await flood();
+  await page.locator('.live-state', { hasText: /\d+\+? new/ }).waitFor();
+  assert.equal(await page.evaluate<string>(state), before);
+  await open(`requests/r${id}`);
+  await page.getByText('Change it, and send it again').click();
+  const body = page.getByRole('textbox', { name: 'Body' });
+  await body.fill('{"half":');
+  await flood();
+  assert.equal(await body.inputValue(), '{"half":');
+  await page.locator('textarea:focus').waitFor();
+}
+
+/** Each address, cold in a new tab, reloaded, and by a colleague: the same view, and the same address. */
+async function sameForAll(headgate: Headgate, page: Page, id: string): Promise<void> {
+  const places = [
+    ...Object.values(addressesOf('payments', id)),
+    'endpoint/public/payments/rows?range=7d',
+    'requests?result=refused&schema=public&table=payments&q=evt_2',
+    `requests/r${id}?result=refused`,
+  ];
+  const tab = await page.context().newPage();
+  const colleague = await openPage(page.context().browser() ?? assert.fail());
+  await colleague.page.goto(await consoleLink(headgate));
+  await colleague.page.getByRole('heading', { name: 'Overview' }).waitFor();
+  for (const place of [`requests?open=r${id}`, ...sampleOf(places, 4)]) {
+    const address = `${headgate.adminUrl}/console/#/dev/${place}`;
+    const views: string[] = [];
+    for (const of of [page, tab, tab, colleague.page]) {
+      if (of === tab && views.length === 2) await of.reload();
+      else await of.goto('about:blank').then(() => of.goto(address));
+      await of.locator('main h1').first().waitFor();
+      await holds(of, `document.querySelector('.skeleton') === null`);
+      views.push(
+        await of.evaluate<string>(
+          `JSON.stringify([location.hash, document.querySelector('main h1').textContent, ...[...document.querySelectorAll('.panel .sentence .title, main [role=tab][aria-selected=true], main input[type=search]')].map((it) => it.value ?? it.textContent)])`,
+        ),
+      );
+    }
+    assert.deepEqual(views, Array(4).fill(views[0]), place);
+  }
+  await tab.close();
+  await colleague.page.context().close();
+}
