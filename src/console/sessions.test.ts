@@ -58,6 +58,24 @@ test('a session that has ended gives no token to another tab', () => {
   assert.equal(sessions.find(tab, 5, true), null);
 });
 
+test('a login has 16 tabs at most: the one that was used longest ago gives way, and a logout ends all', () => {
+  const { sessions, released } = opened();
+  const first = sessions.begin(who, 'a', 0) ?? '';
+  const session = sessions.find(first, 1, true) ?? assert.fail();
+  const tabs = Array.from({ length: 15 }, (_, i) => sessions.tab(session, 2 + i) ?? '');
+  const [second = ''] = tabs;
+  assert.equal(new Set([first, ...tabs]).size, 16);
+  // The first one is used, and stays.
+  assert.equal(sessions.find(first, 20, true), session);
+  const last = sessions.tab(session, 21) ?? '';
+  assert.equal(sessions.find(second, 22, true), null);
+  for (const token of [first, ...tabs.slice(1), last])
+    assert.equal(sessions.find(token, 23, true)?.login.id, session.login.id);
+  sessions.end(last);
+  for (const token of [first, ...tabs, last]) assert.equal(sessions.find(token, 24, true), null);
+  assert.deepEqual(released, ['a']);
+});
+
 const root = { kind: 'role', user: 'root', password: null, database: 'dev' } as const;
 
 test('a link that shares a login works once, in its time, under its host name, and ends with that login', () => {
