@@ -76,6 +76,9 @@ export interface ColumnRow {
 export const relationColumns =
   'relation, schema_name, table_name, relation_kind, insertable, version, columns, key, equalities, code, distributed';
 
+/** See Shape.version. */
+const version = versionSql('c');
+
 /**
  * A query for RelationRows. `asked` is a query that yields oids as `relation`. `which`: `alone` leaves out relations whose rows may run other
  * relations' code, and costs PostgreSQL's planner a thousandth.
@@ -96,7 +99,7 @@ with asked as materialized (
 select c.oid as relation, n.nspname::text as schema_name, c.relname::text as table_name,
   c.relkind::text as relation_kind,
   c.relkind in ('r', 'p') or pg_catalog.pg_relation_is_updatable(c.oid, false) & 8 = 8 as insertable,
-  ${versionSql('c')} as version, coalesce(attributes.columns, '[]') as columns, coalesce(primary_key.columns, '[]') as key,
+  ${version} as version, coalesce(attributes.columns, '[]') as columns, coalesce(primary_key.columns, '[]') as key,
   coalesce(primary_key.equalities, '[]') as equalities, ${codeSql} as code,
   ${distributedSql} as distributed
 from asked
