@@ -28,8 +28,8 @@ export function alterChecks(altered: Altered): StatementPlan {
   };
   if (!answerFollows(cursor)) {
     cursor.expect('validate');
-    const validate = parseValidate(cursor, deps);
-    const answers = parseAnswers(cursor, validate, deps);
+    const validate = parseValidate(cursor);
+    const answers = parseAnswers(cursor, validate);
     const validation = sealValidation(validate, deps, answers?.caution);
     if (answers === null) return call({ validation });
     return judged(altered, answers.clauses, {
@@ -38,7 +38,7 @@ export function alterChecks(altered: Altered): StatementPlan {
       call: (stored) => call({ validation, answers: stored, how: 'replace' }),
     });
   }
-  const clauses = parseAnswers(cursor, null, deps)?.clauses ?? [];
+  const clauses = parseAnswers(cursor, null)?.clauses ?? [];
   return judged(altered, clauses, {
     seal: (table) => {
       const validate = table?.validate ?? null;

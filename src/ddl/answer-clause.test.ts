@@ -60,16 +60,16 @@ test('USING brings answers, and an empty 200 where the sender says nothing else'
   assert.deepEqual(await using('github ANSWER NONE'), []);
   assert.deepEqual(await using("github ANSWER NONE ANSWER BODY 'ok'"), ["BODY 'ok'"]);
   assert.deepEqual(await using('github ANSWER STATUS 204'), ['STATUS 204']);
-  assert.deepEqual(await using('asking'), ["[sec_a] UNCHECKED WHEN q(sec_a) BODY 'b'", 'STATUS 200']);
-  assert.deepEqual(await using('asking ANSWER SECRET sec_b'), [
-    "[sec_b] UNCHECKED WHEN q(sec_b) BODY 'b'",
-    'STATUS 200',
-  ]);
-  assert.deepEqual(await using("asking ANSWER SECRET sec_b ANSWER WHEN z BODY 'c'"), [
-    "WHEN z BODY 'c'",
-    "[sec_b] UNCHECKED WHEN q(sec_b) BODY 'b'",
-    'STATUS 200',
-  ]);
+  const [crc = '', ...afterCrc] = await using('x');
+  assert.match(crc, /^\[sec_a\] UNCHECKED WHEN method = 'GET' AND query->>'crc_token' IS NOT NULL\s/);
+  assert.deepEqual(afterCrc, ['STATUS 200']);
+  const subscribed = /^\[sec_b\] UNCHECKED WHEN method = 'GET' AND query->>'hub\.mode' = 'subscribe'\s/;
+  const [question = '', ...afterQuestion] = await using('strava ANSWER SECRET sec_b');
+  assert.match(question, subscribed);
+  assert.deepEqual(afterQuestion, ['STATUS 200']);
+  const [own, second = '', last] = await using("strava ANSWER SECRET sec_b ANSWER WHEN z BODY 'c'");
+  assert.match(second, subscribed);
+  assert.deepEqual([own, last], ["WHEN z BODY 'c'", 'STATUS 200']);
 });
 
 test('ALTER TABLE asks for the VALIDATE of the table before an UNCHECKED answer is added', async () => {
@@ -95,7 +95,7 @@ const refused: [string, string, RegExp][] = [
   [`${webhook} VALIDATE AS x ANSWER WHEN a STATUS ¶20`, '42601', /"20"/],
   [`${webhook} VALIDATE AS x ANSWER WHEN a BODY ¶nope()`, '42883', /nope/],
   [`${webhook} VALIDATE AS x ANSWER WHEN é AND ¶nope()`, '42883', /nope/],
-  [`${webhook} VALIDATE SECRET a USING asking ¶BODY 'a'`, '42601', /"BODY"/],
+  [`${webhook} VALIDATE SECRET a USING x ¶BODY 'a'`, '42601', /"BODY"/],
   [`${webhook} VALIDATE SECRET a USING github ANSWER SECRET ¶b`, '22023', /need no secret/],
   [`${webhook} VALIDATE AS x ANSWER ¶NONE`, '42601', /"NONE"/],
   [`${webhook} VALIDATE AS x ANSWER BODY 'a' ¶ANSWER STATUS 200`, '42601', /one ANSWER without WHEN/],

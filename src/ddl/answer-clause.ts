@@ -10,6 +10,7 @@ import type { Name } from './cursor.ts';
 import { expressionSource, optionWords } from './validate-clause.ts';
 import type { ExpressionSource, ValidateClause } from './validate-clause.ts';
 import { splitStatements } from './scanner.ts';
+import { expandAnswers } from '../senders/senders.ts';
 import type { Caution } from '../senders/senders.ts';
 import type { GuardText } from '../validate/answer-safety.ts';
 import type { AnswerFacts, DdlContext } from './statement-context.ts';
@@ -58,18 +59,14 @@ export interface AnswerClauses {
  * From the first ANSWER to the end of the statement, with the clauses that USING brings; null: the statement says
  * nothing about answers, and the table keeps the ones it has.
  */
-export function parseAnswers(
-  cursor: Cursor,
-  validate: ValidateClause | null,
-  deps: Pick<DdlContext, 'expandAnswers'>,
-): AnswerClauses | null {
+export function parseAnswers(cursor: Cursor, validate: ValidateClause | null): AnswerClauses | null {
   const sender = validate?.sender ?? null;
   const { clauses, none, secret } = written(cursor, sender !== null);
   cursor.expectEnd();
   if (validate === null || sender === null)
     return clauses.length === 0 ? null : { clauses: checked(clauses), caution: null };
   if (none) return { clauses: checked(clauses), caution: null };
-  const { caution, own } = brought(validate, sender, secret, deps);
+  const { caution, own } = brought(validate, sender, secret);
   // Clauses written here come first, and one without WHEN replaces the sender's answer to a committed request.
   const all = [...clauses, ...own.filter(({ when }) => when !== null)];
   const committed = [...clauses, ...own].find(({ when }) => when === null) ?? emptyAnswer(validate.start);
@@ -180,7 +177,6 @@ function brought(
   { secrets, start }: ValidateClause,
   sender: string,
   second: Name | null,
-  { expandAnswers }: Pick<DdlContext, 'expandAnswers'>,
 ): { own: readonly AnswerClause[]; caution: Caution | null } {
   const [first] = secrets;
   if (first === undefined) return { own: [], caution: null };

@@ -135,9 +135,9 @@ export function createTable(cursor: Cursor, deps: DdlContext): StatementPlan {
   if (!cursor.accept('with')) cursor.unexpected(form);
   const options = parseOptions(cursor);
   refuseOther(cursor);
-  const clause = cursor.accept('validate') ? parseValidate(cursor, deps) : null;
+  const clause = cursor.accept('validate') ? parseValidate(cursor) : null;
   if (!cursor.atEnd && !answerFollows(cursor)) cursor.unexpected(form);
-  const answers = parseAnswers(cursor, clause, deps);
+  const answers = parseAnswers(cursor, clause);
 
   refuseUnknown(options, optionNames, 'a webhook table');
   const storable = storedOptions(options, clause?.sender ?? null, deps);

@@ -41,7 +41,7 @@ export function explainOver(cursor: Cursor, session: SqlSession, context: DdlCon
   cursor.refuseForeign('EXPLAIN ALTER TABLE');
   const name = cursor.qualifiedName(3);
   cursor.expect('validate');
-  const clause = parseValidate(cursor, context, ends);
+  const clause = parseValidate(cursor, ends);
   if (cursor.peek() === 'answer')
     throw new StatementError('0A000', 'EXPLAIN ALTER TABLE takes no ANSWER', cursor.offset);
   const check = parseClause(clause, context);

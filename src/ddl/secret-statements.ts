@@ -6,6 +6,7 @@ import { parseWindow } from '../types/delivery-id.ts';
 import { identities } from '../catalog/seals.ts';
 import { nameBytesMax } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
+import { secretForms } from '../senders/secret-forms.ts';
 import { StatementError, type Cursor, type Name } from './cursor.ts';
 import { oneOf, parseOptions, refuseUnknown, type Option } from './options.ts';
 import { askPlan, type StatementPlan } from './plan.ts';
@@ -111,7 +112,7 @@ function valueOf(cursor: Cursor, { name }: Name, learnSeconds: string | null, de
   const value = learnSeconds === null ? givenValue(cursor) : '';
   cursor.expectEnd();
   const sealId = deps.newId();
-  const forms = learnSeconds === null ? deps.secretForms(value) : [];
+  const forms = learnSeconds === null ? secretForms(value) : [];
   return { sealId, sealed: deps.seal(value, identities.secret(name, sealId)), forms, learnSeconds };
 }
 

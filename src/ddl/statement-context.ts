@@ -14,9 +14,8 @@ import { explainRequest } from '../ingest/explain.ts';
 import { limits } from '../config/limits.ts';
 import { SealError } from '../secrets/sealing.ts';
 import type { Sealing } from '../secrets/sealing.ts';
-import { secretForms } from '../senders/secret-forms.ts';
-import { demandsOf, expandAnswers, expandSender } from '../senders/senders.ts';
-import type { BroughtAnswers, SenderDemands } from '../senders/senders.ts';
+import { demandsOf } from '../senders/senders.ts';
+import type { SenderDemands } from '../senders/senders.ts';
 import type { AnswerText } from '../types/answers.ts';
 import type { ExplainedTable, ExplainQuestion, SqlSession } from '../types/sql.ts';
 import { parseAnswer } from '../validate/answer.ts';
@@ -75,13 +74,6 @@ export class StatementContext {
     text: AnswerText,
     scope: { secrets: readonly string[]; guard: GuardText | null },
   ) => AnswerFacts = parseAnswer;
-  /** The expression of a known sender, written for the secret of this name; null: no such sender. */
-  readonly expandSender: (sender: string, secret: string) => string | null = expandSender;
-  /** The ANSWER clauses that USING brings, written for the secrets of these names. */
-  readonly expandAnswers: (sender: string, secret: string, second: string | null) => BroughtAnswers =
-    expandAnswers;
-  /** The forms that a secret's value has, of those that senders ask for. */
-  readonly secretForms: (value: string) => readonly string[] = secretForms;
   readonly #behind: Behind;
 
   constructor(behind: Behind) {

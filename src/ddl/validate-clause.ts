@@ -6,7 +6,7 @@
  */
 import { sealCheck } from '../catalog/seals.ts';
 import { decodeText, maskLiterals, nameOf, Undecodable, StatementError } from './cursor.ts';
-import { hintForSender } from '../senders/senders.ts';
+import { expandSender, hintForSender } from '../senders/senders.ts';
 import type { Caution, SenderDemands } from '../senders/senders.ts';
 import type { DdlContext, ParsedCheck } from './statement-context.ts';
 import { limits } from '../config/limits.ts';
@@ -41,11 +41,7 @@ export interface Validation {
 const takenNames = new Set(['headers', 'payload', 'method', 'path', 'query', 'url']);
 
 /** From after VALIDATE to one of the words in `ends`, or the end of the statement. */
-export function parseValidate(
-  cursor: Cursor,
-  deps: DdlContext,
-  ends: ReadonlySet<string> = answerWord,
-): ValidateClause {
+export function parseValidate(cursor: Cursor, ends: ReadonlySet<string> = answerWord): ValidateClause {
   const secrets: Name[] = [];
   if (cursor.accept('secret')) {
     do {
@@ -64,23 +60,18 @@ export function parseValidate(
           secret.start,
         );
     } while (cursor.accept(','));
-    if (cursor.accept('using')) return senderClause(cursor, secrets, deps, ends);
+    if (cursor.accept('using')) return senderClause(cursor, secrets, ends);
   }
   cursor.expect('as');
   return { secrets, ...expressionSource(cursor, ends), sender: null };
 }
 
 /** The sender's expression for each of the secrets: while one is being replaced by another, both are valid. */
-function senderClause(
-  cursor: Cursor,
-  secrets: readonly Name[],
-  deps: DdlContext,
-  ends: ReadonlySet<string>,
-): ValidateClause {
+function senderClause(cursor: Cursor, secrets: readonly Name[], ends: ReadonlySet<string>): ValidateClause {
   const start = cursor.offset;
   const sender = cursor.identifier();
   if (!cursor.atEnd && !ends.has(cursor.peek())) cursor.unexpected();
-  const texts = secrets.map(({ name }) => deps.expandSender(sender, name) ?? unknownSender(sender, start));
+  const texts = secrets.map(({ name }) => expandSender(sender, name) ?? unknownSender(sender, start));
   const text = texts.length === 1 ? texts.join('') : texts.map((one) => `(${one})`).join('\nOR ');
   return { secrets, text, start, sender };
 }

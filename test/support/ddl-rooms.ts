@@ -63,8 +63,6 @@ export function testRooms(): TestDeps {
     },
     newId: () => `00000000-0000-4000-8000-${String(++ids).padStart(12, '0')}`,
     parseExpression,
-    expandSender: (sender, secret) =>
-      ['github', 'asking'].includes(sender) ? `f(${secret}, payload)` : null,
     parseAnswer: (text) => {
       const parts = [text.when, text.body, ...text.headers.map(({ value }) => value)];
       const part = text.body?.includes('nope') === true ? 'body' : 'when';
@@ -82,11 +80,6 @@ export function testRooms(): TestDeps {
         secretLiterals: new Map([['when', parseExpression(text.when ?? '').secretLiterals]]),
       };
     },
-    expandAnswers: (sender, secret, second) => ({
-      clauses: sender === 'asking' ? [`ANSWER UNCHECKED WHEN q(${second ?? secret}) BODY 'b'`] : [],
-      takesSecret: sender === 'asking',
-      caution: sender === 'asking' && second === null ? { message: 'a second', hint: 'give it' } : null,
-    }),
     guards: async ({ schema, table }) => {
       calls.push(`guards ${schema}.${table}`);
       return [];
@@ -98,7 +91,6 @@ export function testRooms(): TestDeps {
       readNow: new Set(),
     }),
     demandsOf: () => ({ form: null, cautions: [], changed: null }),
-    secretForms: () => [],
     sendsElsewhere: true,
     async explain({ schema, table, request }) {
       calls.push(
