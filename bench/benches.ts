@@ -8,8 +8,6 @@ import type { Bench } from './report.ts';
 import { singleEvents } from './single-events.ts';
 import { spool } from './spool.ts';
 import { spread } from './spread.ts';
-import { sql } from './sql.ts';
-import { tracing } from './tracing.ts';
 
 export const benches: readonly Bench[] = [
   singleEvents,
@@ -18,8 +16,6 @@ export const benches: readonly Bench[] = [
   spread,
   owners,
   events,
-  sql,
   spool,
-  tracing,
   consolePages,
 ];
