@@ -103,7 +103,7 @@ export function networkFor(to: URL, listed: string | null): Network {
 }
 
 /** For URLs from the settings only: it never calls a URL that came with a request. */
-export function createPost(bounds: Bounds): Post {
+export function createPost(bounds: OutgoingBounds): Post {
   return async (url, json, signal) => {
     const network = ownersNetwork(url.protocol === 'http:');
     const body = { type: 'application/json', text: json };
@@ -114,23 +114,23 @@ export function createPost(bounds: Bounds): Post {
 const isDone = (status: number) => status >= 200 && status < 300;
 
 /** Any status is an answer. */
-export type HttpExchange = (url: URL, sent: Omit<Sent, 'good'>) => Promise<OutgoingResponse>;
+export type HttpExchange = (url: URL, sent: Omit<OutgoingRequest, 'good'>) => Promise<OutgoingResponse>;
 
 /** Over TLS to any host, for URLs from the settings only. */
-export function createExchange(bounds: Bounds): HttpExchange {
+export function createExchange(bounds: OutgoingBounds): HttpExchange {
   return (url, sent) => call(ownersNetwork(false), bounds, url, { ...sent, good: () => true });
 }
 
 /** To the API that the settings name, without TLS only on this machine; any status is an answer. */
 export const createApiCall =
-  (bounds: Bounds): HttpExchange =>
+  (bounds: OutgoingBounds): HttpExchange =>
   (url, sent) =>
     call(ownersNetwork(url.protocol === 'http:'), bounds, url, { ...sent, good: () => true });
 
 /** To a host that the owner has listed; any status is an answer. */
 export const createDelivery =
-  (network: Network, bounds: Bounds) =>
-  (url: URL, sent: Omit<Sent, 'good'>): Promise<OutgoingResponse> =>
+  (network: Network, bounds: OutgoingBounds) =>
+  (url: URL, sent: Omit<OutgoingRequest, 'good'>): Promise<OutgoingResponse> =>
     call(network, bounds, url, { ...sent, good: () => true });
 
 /** Sends JSON; any status is an answer. */
@@ -142,7 +142,7 @@ export type HttpPost = (
 ) => Promise<OutgoingResponse>;
 
 /** For the receiver of telemetry that the settings name: over TLS to any address, without it to one that is not public. */
-export function createTelemetryPost(bounds: Bounds): HttpPost {
+export function createTelemetryPost(bounds: OutgoingBounds): HttpPost {
   return (url, headers, text, signal) => {
     const isPlain = url.protocol === 'http:';
     const network = {
@@ -154,7 +154,7 @@ export function createTelemetryPost(bounds: Bounds): HttpPost {
   };
 }
 
-interface Sent {
+interface OutgoingRequest {
   readonly headers?: Readonly<Record<string, string>>;
   readonly method: 'GET' | 'HEAD' | 'POST';
   readonly body?: { readonly type: string; readonly text: string };
@@ -177,14 +177,19 @@ export function retryAfterMs({ headers }: Pick<OutgoingResponse, 'headers'>, now
   return Number.isFinite(ms) ? ms : null;
 }
 
-type Bounds = Pick<Limits, 'outgoingMs' | 'outgoingBytesMax'>;
+type OutgoingBounds = Pick<Limits, 'outgoingMs' | 'outgoingBytesMax'>;
 
-export function createFetch(network: Network, bounds: Bounds): Fetch {
+export function createFetch(network: Network, bounds: OutgoingBounds): Fetch {
   return async (url) =>
     (await call(network, bounds, url, { method: 'GET', good: (status) => status === 200 })).body;
 }
 
-async function call(network: Network, bounds: Bounds, url: URL, sent: Sent): Promise<OutgoingResponse> {
+async function call(
+  network: Network,
+  bounds: OutgoingBounds,
+  url: URL,
+  sent: OutgoingRequest,
+): Promise<OutgoingResponse> {
   const { protocol, port, username, password, hash } = url;
   const dialled = network.port(port);
   const scheme = network.plain === true ? 'http:' : 'https:';
@@ -204,8 +209,8 @@ function ask(
   url: URL,
   address: string,
   { port, ca, plain }: { readonly port: number } & Pick<Network, 'ca' | 'plain'>,
-  bounds: Bounds,
-  { method, headers = {}, body, signal, good }: Sent & { readonly signal: AbortSignal },
+  bounds: OutgoingBounds,
+  { method, headers = {}, body, signal, good }: OutgoingRequest & { readonly signal: AbortSignal },
 ): Promise<OutgoingResponse> {
   return new Promise((resolve, reject) => {
     const fail = (message: string) => reject(new OutgoingError(`${url.hostname}: ${message}`));

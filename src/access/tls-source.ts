@@ -56,7 +56,7 @@ export interface SecureServer {
 export class TlsSource implements Closable {
   readonly #options: TlsSourceOptions;
   readonly #servers = new Set<SecureServer>();
-  #loaded: Loaded;
+  #loaded: LoadedCertificate;
   /** The state that was last warned of, and when. */
   #told: { state: ValidityState; atMs: number } = { state: 'valid', atMs: 0 };
   /** When a certificate that is not valid yet can be used, in ms since 1970; null: there is none. */
@@ -66,7 +66,7 @@ export class TlsSource implements Closable {
   #timer: NodeJS.Timeout | null = null;
   #reloading: Promise<void> = Promise.resolve();
 
-  private constructor(options: TlsSourceOptions, loaded: Loaded, seen: string) {
+  private constructor(options: TlsSourceOptions, loaded: LoadedCertificate, seen: string) {
     this.#options = options;
     this.#loaded = loaded;
     this.#seen = seen;
@@ -183,7 +183,7 @@ export class TlsSource implements Closable {
   }
 
   /** Throws if the certificate in use is valid and the candidate is not. */
-  #refuseWorse(candidate: Loaded): void {
+  #refuseWorse(candidate: LoadedCertificate): void {
     const nowMs = this.#nowMs;
     const state = stateAt(candidate, nowMs);
     if (isValid(state) || !isValid(stateAt(this.#loaded, nowMs))) return;
@@ -198,7 +198,7 @@ export class TlsSource implements Closable {
   }
 }
 
-interface Loaded extends Validity {
+interface LoadedCertificate extends Validity {
   readonly material: SecureContextOptions;
   readonly subject: string;
 }
@@ -208,7 +208,7 @@ function dateOf(ms: number): string {
 }
 
 /** Throws GuardError, with the path of the file first. */
-export async function load(files: TlsFiles): Promise<Loaded> {
+export async function load(files: TlsFiles): Promise<LoadedCertificate> {
   const [cert, key] = [await pem(files.cert), await pem(files.key)];
   const certificate = parsed(files.cert, () => new X509Certificate(cert));
   parsed(files.key, () => createSecureContext({ key }));

@@ -11,14 +11,14 @@ import { nothing, parseState } from './certificate-state.ts';
 import type { CertificateState } from './certificate-state.ts';
 import type { Store } from './store.ts';
 
-type Ask = (sql: string, values: readonly unknown[]) => Promise<readonly unknown[]>;
+type AskCatalog = (sql: string, values: readonly unknown[]) => Promise<readonly unknown[]>;
 
 const readSql = 'select seal_id::pg_catalog.text, sealed from headgate.acme where name = $1';
 const beginSql = 'select headgate.begin_acme($1, $2, $3) as done';
 const keepSql = 'select headgate.keep_acme($1, $2, $3, $4, $5) as done';
 
 /** `of`: the authority and the domains. */
-export function storeInCatalog(of: string, sealing: Pick<Sealing, 'open' | 'seal'>, ask: Ask): Store {
+export function storeInCatalog(of: string, sealing: Pick<Sealing, 'open' | 'seal'>, ask: AskCatalog): Store {
   // Identifies this Headgate, for as long as it runs.
   const asker = randomUUID();
   const name = createHash('sha256').update(of).digest('hex');

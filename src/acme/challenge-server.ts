@@ -11,7 +11,7 @@ import { listenAt } from '../kit/listen-at.ts';
 import type { ListenAt } from '../kit/listen-at.ts';
 import { limits } from '../config/limits.ts';
 
-type Answer = (token: string) => string | null;
+type ChallengeAnswer = (token: string) => string | null;
 
 export interface ChallengeDoor extends Closable {
   readonly port: number;
@@ -22,7 +22,7 @@ const prefix = '/.well-known/acme-challenge/';
 export async function openChallengeDoor(
   at: ListenAt,
   domains: readonly string[],
-  answer: Answer,
+  answer: ChallengeAnswer,
 ): Promise<ChallengeDoor> {
   const server = createHttpServer({
     headersBytesMax: limits.headersBytesMax,
@@ -49,7 +49,7 @@ export async function openChallengeDoor(
 
 function serve(
   domains: readonly string[],
-  answer: Answer,
+  answer: ChallengeAnswer,
   request: IncomingMessage,
   response: ServerResponse,
 ): void {

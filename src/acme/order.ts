@@ -43,7 +43,7 @@ export async function issue({ authority, domains, ...issuing }: Issuing): Promis
   }
 }
 
-interface Asked {
+interface OrderedAuthorization {
   /** The URLs of the authorization and of its challenge. */
   readonly authorization: string;
   readonly url: string;
@@ -56,10 +56,10 @@ async function askedOf(
   authority: Authority,
   domains: readonly string[],
   type: Issuing['challenge'],
-): Promise<readonly Asked[]> {
+): Promise<readonly OrderedAuthorization[]> {
   const urls = list(order['authorizations']);
   if (urls.length !== domains.length) throw new AcmeError('the authority asks for other domains');
-  const asked: Asked[] = [];
+  const asked: OrderedAuthorization[] = [];
   for (const each of urls) {
     const authorization = text({ each }, 'each');
     const found = jsonOf(await authority.post(authorization, null));

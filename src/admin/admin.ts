@@ -37,7 +37,7 @@ export interface Admin extends Closable {
   readonly address: { readonly host: string; readonly port: number };
 }
 
-interface Answer {
+interface AdminAnswer {
   readonly status: number;
   readonly type?: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -74,10 +74,10 @@ export async function openAdmin(options: AdminOptions): Promise<Admin> {
   return { address: { host: address, port }, close };
 }
 
-type Routes = ReadonlyMap<string, () => Answer | Promise<Answer>>;
+type Routes = ReadonlyMap<string, () => AdminAnswer | Promise<AdminAnswer>>;
 
 function routesOf({ health, ready, spool, certificate, metrics }: AdminOptions): Routes {
-  return new Map<string, () => Answer | Promise<Answer>>([
+  return new Map<string, () => AdminAnswer | Promise<AdminAnswer>>([
     ['/healthz', () => json(200, { status: 'ok', ...health() })],
     [
       '/readyz',
@@ -101,7 +101,7 @@ function routesOf({ health, ready, spool, certificate, metrics }: AdminOptions):
 
 /** Never rejects. */
 async function serve(routes: Routes, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  let answer: Answer;
+  let answer: AdminAnswer;
   try {
     const [path = ''] = (request.url ?? '').split('?');
     const route = routes.get(path);
@@ -124,7 +124,7 @@ async function serve(routes: Routes, request: IncomingMessage, response: ServerR
 function write(
   request: IncomingMessage,
   response: ServerResponse,
-  { status, type = jsonType, headers = {}, body, closes }: Answer & { readonly closes: boolean },
+  { status, type = jsonType, headers = {}, body, closes }: AdminAnswer & { readonly closes: boolean },
 ): void {
   // A request body is not read here: the rest of it ends with the connection.
   const unread = !request.complete && hasBody(request);
@@ -154,10 +154,10 @@ function refuseBytes(error: NodeJS.ErrnoException & { rawPacket?: Buffer }, sock
 
 const jsonType = 'application/json; charset=utf-8';
 
-function json(status: number, value: Readonly<Record<string, string | number | object>>): Answer {
+function json(status: number, value: Readonly<Record<string, string | number | object>>): AdminAnswer {
   return { status, body: JSON.stringify(value) };
 }
 
-function refusalAnswer({ code, message }: Refusal): Answer {
+function refusalAnswer({ code, message }: Refusal): AdminAnswer {
   return json(refusals[code].status, { error: message, code });
 }

@@ -6,7 +6,7 @@ import type { Observation } from '../observe/observations.ts';
 import { answerBuckets, PlainHistogram } from './plain-histogram.ts';
 import { readCounter } from './read-metrics.ts';
 
-type Answered = Extract<Observation, { kind: 'gateway.answered' }>;
+type GatewayAnswered = Extract<Observation, { kind: 'gateway.answered' }>;
 
 interface Route {
   rows: number;
@@ -49,7 +49,7 @@ export function registerGateway(registry: Registry): Readers {
     help: 'Streams of rows that the events gateway has open',
     registers: [registry],
   });
-  const count = (answered: Answered): void => {
+  const count = (answered: GatewayAnswered): void => {
     const { route, status, code } = answered;
     if (route === 'stream' && code === 'ok') streams.dec();
     let of = routes.get(route);

@@ -138,7 +138,7 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'service.stopped': 'info',
 };
 
-type Fields = Readonly<Record<string, unknown>>;
+type LogFields = Readonly<Record<string, unknown>>;
 
 /** A log at `debug` is meant to contain everything: it is not thinned. */
 export function createLog(options: LogOptions): Observe {
@@ -208,7 +208,7 @@ function levelOfEngine(line: string): LogLevel {
 }
 
 /** The content of a line besides time, level and kind: the observation's own fields, flat. */
-function fieldsOf(observation: Observation): Fields {
+function fieldsOf(observation: Observation): LogFields {
   const { kind: _, ...rest } = observation;
   const fields: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(rest) as [string, unknown][]) {
@@ -235,7 +235,7 @@ export function errorText(error: unknown): string {
   return error.cause === undefined ? text : `${text}\ncaused by ${errorText(error.cause)}`;
 }
 
-type Write = (level: LogLevel, kind: string, fields: Fields) => void;
+type Write = (level: LogLevel, kind: string, fields: LogFields) => void;
 
 function jsonWriter({ write, now }: LogOptions): Write {
   const logger = pino(

@@ -8,7 +8,7 @@ import type { HistogramConfiguration, MetricType } from 'prom-client';
 /** Buckets for answers that senders wait for, in seconds. */
 export const answerBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30];
 
-interface Series {
+interface HistogramSeries {
   /** By bucket, not cumulative; the last one is unbounded. */
   readonly counts: number[];
   sum: number;
@@ -19,7 +19,7 @@ export class PlainHistogram extends Histogram {
   readonly #family: Omit<Awaited<ReturnType<Histogram['get']>>, 'values'>;
   readonly #bounds: readonly number[];
   readonly #label: string | null;
-  readonly #series = new Map<string, Series>();
+  readonly #series = new Map<string, HistogramSeries>();
 
   constructor(given: HistogramConfiguration<string> & { readonly buckets: number[] }) {
     super(given);
@@ -49,13 +49,13 @@ export class PlainHistogram extends Histogram {
     return { ...this.#family, values };
   }
 
-  #begin(of: string): Series {
+  #begin(of: string): HistogramSeries {
     const series = { counts: Array.from({ length: this.#bounds.length + 1 }, () => 0), sum: 0 };
     this.#series.set(of, series);
     return series;
   }
 
-  #valuesOf(of: string, { counts, sum }: Series) {
+  #valuesOf(of: string, { counts, sum }: HistogramSeries) {
     const sharedLabels = this.#label === null ? {} : { [this.#label]: of };
     let below = 0;
     const buckets = counts.map((count, i) => {

@@ -13,7 +13,7 @@ import { rememberedOf } from '../kit/memoize.ts';
 const welcome: ReadonlySet<string> = new Set(['committed', 'handshake']);
 export const tableLabels = ['database', 'schema', 'table'] as const;
 
-interface Series {
+interface TableSeries {
   readonly labels: TableName;
   rows: number;
   /** Documents with keys that were not stored. */
@@ -26,7 +26,7 @@ interface Series {
 /** Counts per table, kept as plain numbers: an answered request costs one lookup and two additions. */
 export class TableCounts {
   readonly #tablesMax: number;
-  readonly #byName = new Map<string, Series>();
+  readonly #byName = new Map<string, TableSeries>();
   /** Rooms pass the same object for the same table as long as the table does not change. */
   readonly #ofTable = rememberedOf((table: TableName) => this.#named(table));
   readonly #noTable = newSeries({ database: '', schema: '', table: '' });
@@ -36,11 +36,11 @@ export class TableCounts {
     this.#tablesMax = tablesMax;
   }
 
-  of(table: TableName | null): Series {
+  of(table: TableName | null): TableSeries {
     return table === null ? this.#noTable : this.#ofTable(table);
   }
 
-  #named({ database, schema, table }: TableName): Series {
+  #named({ database, schema, table }: TableName): TableSeries {
     const name = JSON.stringify([database, schema, table]);
     const known = this.#byName.get(name);
     if (known !== undefined) return known;
@@ -50,18 +50,18 @@ export class TableCounts {
     return series;
   }
 
-  *all(): Iterable<Series> {
+  *all(): Iterable<TableSeries> {
     yield this.#noTable;
     yield* this.#byName.values();
     yield this.#other;
   }
 }
 
-function newSeries(labels: TableName): Series {
+function newSeries(labels: TableName): TableSeries {
   return { labels, rows: 0, ignored: 0, answers: new Map(), batches: new Map() };
 }
 
-function countAnswer(series: Series, status: number, code: string, rows: number): void {
+function countAnswer(series: TableSeries, status: number, code: string, rows: number): void {
   series.rows += rows;
   const answer = series.answers.get(code);
   if (answer === undefined) series.answers.set(code, { status, count: 1 });

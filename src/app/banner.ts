@@ -7,14 +7,14 @@ import type { Settings } from '../config/settings.ts';
 
 const schemeOf = (certificate: string | null): string => (certificate === null ? 'http' : 'https');
 
-interface Shown {
+interface ShownExample {
   /** Why the example would not work as it is; null: it does. */
   readonly note: string | null;
   /** A person reads it, so the console's line is a login link. */
   readonly terminal: boolean;
 }
 
-export function banner(service: Service, settings: Settings, { note, terminal }: Shown): string {
+export function banner(service: Service, settings: Settings, { note, terminal }: ShownExample): string {
   const { listen, gateway } = service.doors;
   const head = `
 Headgate is ready (${engineOf(settings)}).

@@ -8,7 +8,7 @@ import { hangUp } from '../engine/close-client.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier as quote } from '../kit/sql-text.ts';
 
-interface Place {
+interface TablePlace {
   readonly role: string;
   readonly schema: string | null;
   readonly creates: boolean | null;
@@ -29,7 +29,7 @@ export async function whyNoFirstTable(engine: Engine): Promise<string | null> {
   client.on('error', () => undefined);
   try {
     await client.connect();
-    const { rows } = await client.query<Place>(ask);
+    const { rows } = await client.query<TablePlace>(ask);
     return rows[0] === undefined ? null : sentence(rows[0]);
   } catch {
     return null;
@@ -38,7 +38,7 @@ export async function whyNoFirstTable(engine: Engine): Promise<string | null> {
   }
 }
 
-function sentence({ role, schema, creates, exists }: Place): string | null {
+function sentence({ role, schema, creates, exists }: TablePlace): string | null {
   if (exists)
     return 'the table github_events exists already, with a check and a secret of its own: put another name into these lines';
   const path = `ALTER ROLE ${quote(role)} SET search_path = public`;

@@ -26,7 +26,7 @@ import type { Rejects } from '../reject/rejected-requests.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
 import type { RetryRejected } from '../types/journal.ts';
 
-interface Parts extends StageContext {
+interface WebhookDoorParts extends StageContext {
   readonly settings: Settings;
   readonly catalog: Catalog;
   readonly lanes: Lanes;
@@ -52,7 +52,7 @@ export interface Webhooks<Door extends Closable> {
 
 /** `openDoor` decides how connections reach it. */
 export async function openWebhooks<Door extends Closable>(
-  parts: Parts,
+  parts: WebhookDoorParts,
   openDoor: (options: ListenerOptions) => Promise<Door>,
 ): Promise<Webhooks<Door>> {
   const { settings, guards, limits, observe, sns, tracer, ...others } = parts;

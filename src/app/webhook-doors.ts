@@ -40,7 +40,7 @@ export function withoutListenTls(settings: Settings): Settings {
   return { ...settings, listenTlsCert: null, listenTlsKey: null, listenTlsClientCa: null };
 }
 
-interface Surroundings {
+interface DoorSurroundings {
   readonly settings: Settings;
   readonly engine: Engine;
   readonly version: string;
@@ -51,7 +51,7 @@ interface Surroundings {
 }
 
 export function webhookDoorOf(
-  surroundings: Surroundings,
+  surroundings: DoorSurroundings,
 ): (options: ListenerOptions) => Promise<WebhookDoor> {
   const count = listenerCount(surroundings.settings);
   if (count === 0) {
@@ -72,7 +72,7 @@ export function webhookDoorOf(
 }
 
 async function openProcesses(
-  { settings, engine, version, log, observe, desk }: Surroundings,
+  { settings, engine, version, log, observe, desk }: DoorSurroundings,
   of: number,
 ): Promise<WebhookDoor> {
   const closing = new AbortController();

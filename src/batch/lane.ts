@@ -53,7 +53,7 @@ export interface LaneDeps extends Pick<StageContext, 'clock' | 'limits'> {
   readonly onIdle: () => void;
 }
 
-interface Waiting {
+interface WaitingRows {
   readonly rows: Rows;
   /** Settles its receipt. */
   readonly resolve: (outcome: Outcome) => void;
@@ -69,11 +69,11 @@ export class Lane {
   readonly #passes: Semaphore | null;
   #state: LaneState = 'idle';
   /** In order of arrival; `#head` is the first that still waits, so that taking a group moves no elements. */
-  #queue: Waiting[] = [];
+  #queue: WaitingRows[] = [];
   #head = 0;
-  #committing: readonly Waiting[] = [];
+  #committing: readonly WaitingRows[] = [];
   /** Groups that the engine is done with, and whose senders are still to be told. */
-  #ended: { readonly members: readonly Waiting[]; readonly outcomes: readonly Outcome[] }[] = [];
+  #ended: { readonly members: readonly WaitingRows[]; readonly outcomes: readonly Outcome[] }[] = [];
   #rows = 0;
   #bytes = 0;
   /** No deadline in the queue, and none of the group at the engine, is before this. */
@@ -219,7 +219,7 @@ export class Lane {
     for (const { tell } of passed) tell();
   }
 
-  async #commit(members: readonly Waiting[]): Promise<void> {
+  async #commit(members: readonly WaitingRows[]): Promise<void> {
     this.#become('committing');
     this.#committing = members;
     const group = toGroup(members);
@@ -235,11 +235,11 @@ export class Lane {
   }
 
   /** The next requests that fit one transaction: of one version of the table, within the group's bounds. */
-  #takeGroup(most: number): Waiting[] {
+  #takeGroup(most: number): WaitingRows[] {
     const { groupBytesMax } = this.#all.limits;
     const { groupRows, groupMs } = this.#pace;
     const latest = this.#all.clock() + groupMs;
-    const members: Waiting[] = [];
+    const members: WaitingRows[] = [];
     let rows = 0;
     let bytes = 0;
     while (this.#head < this.#queue.length && members.length < most) {
@@ -271,7 +271,7 @@ export class Lane {
   }
 
   /** Removes the head of the queue, for a group or with a refusal. */
-  #leave(waiting: Waiting): void {
+  #leave(waiting: WaitingRows): void {
     this.#head++;
     this.#uncount(waiting);
     // Drops the consumed front in one go, so that taking a request moves no elements most of the time.
@@ -281,7 +281,7 @@ export class Lane {
     }
   }
 
-  #uncount({ rows }: Waiting): void {
+  #uncount({ rows }: WaitingRows): void {
     this.#rows -= rows.count;
     this.#bytes -= rows.bytes;
   }
@@ -293,14 +293,14 @@ export class Lane {
 
 const unheardOf: Outcome = { kind: 'unknown', refusal: refusal('internal') };
 
-function settle(waiting: Waiting, outcome: Outcome): void {
+function settle(waiting: WaitingRows, outcome: Outcome): void {
   if (waiting.settled) return;
   waiting.settled = true;
   if (outcome.kind !== 'committed' && waiting.rows.chain !== null) waiting.rows.chain.broken = true;
   waiting.resolve(outcome);
 }
 
-function toGroup(waiting: readonly Waiting[]): Group {
+function toGroup(waiting: readonly WaitingRows[]): Group {
   const members = waiting.map((w) => w.rows);
   const first = members[0];
   if (first === undefined) throw new Error('a group has at least one member');

@@ -37,7 +37,7 @@ export interface ExpectedRequest {
 /** Of a request of which nothing is known. */
 export const nothingExpected: ExpectedRequest = { bytes: 0, inOrder: false };
 
-interface Open {
+interface OpenLane {
   readonly lane: Lane;
   /** The table as of the last request. */
   table: Target;
@@ -48,7 +48,7 @@ interface Open {
 export class Lanes {
   readonly #context: Pick<StageContext, 'clock' | 'limits'>;
   readonly #ofLanes: LaneDeps;
-  readonly #lanes = new Map<string, Open>();
+  readonly #lanes = new Map<string, OpenLane>();
   /** For the large requests of all tables together. */
   readonly #passes: Semaphore;
   readonly #resting: NodeJS.Timeout;
@@ -127,7 +127,7 @@ export class Lanes {
     return outcome;
   }
 
-  #open(target: Target, aside: boolean): Open {
+  #open(target: Target, aside: boolean): OpenLane {
     const key = laneKey(target, aside);
     const known = this.#lanes.get(key);
     if (known !== undefined) return known;

@@ -411,7 +411,7 @@ export class DatabaseCatalog {
   }
 }
 
-type Seals = Pick<Sealing, 'open' | 'seal'>;
+type CatalogSeals = Pick<Sealing, 'open' | 'seal'>;
 
 interface KeyCheckRow {
   readonly seal_id: string;
@@ -428,7 +428,7 @@ const readKeyCheck = 'select k.seal_id, k.sealed from headgate.key_check k';
 async function keyProblem(
   client: Client,
   database: string,
-  sealing: Seals,
+  sealing: CatalogSeals,
   keys: Pick<KeyRing, 'make'>,
 ): Promise<string | null> {
   let [row] = await pinned<KeyCheckRow>(client, readKeyCheck);
@@ -449,7 +449,7 @@ async function keyProblem(
   return `the sealed values of database ${JSON.stringify(database)} do not open: start Headgate with the master key that they were sealed with: the file master.key of the data directory of then, or HEADGATE_MASTER_KEY`;
 }
 
-function opens(sealing: Seals, sealed: string, identity: string): boolean {
+function opens(sealing: CatalogSeals, sealed: string, identity: string): boolean {
   try {
     sealing.open(sealed, identity);
     return true;

@@ -77,14 +77,14 @@ function seenIn({ rows: [row] }: QueryResult<LookRow>): SnapshotCheck | null {
 }
 
 /** What headgate.watch() has prepared: the types first, without a statement. */
-type Parts = readonly {
+type WatchedParts = readonly {
   readonly statement: string | null;
   readonly watched: readonly number[];
   readonly digest: string | null;
 }[];
 
 export interface Watch {
-  readonly parts: Parts;
+  readonly parts: WatchedParts;
   /** As `watched` says it. */
   readonly states: readonly string[];
 }
@@ -98,11 +98,11 @@ export async function watch(
   { fingerprint }: Pick<SnapshotMark, 'fingerprint'>,
 ): Promise<{ readonly watch: Watch | null; readonly seen: SnapshotCheck | null }> {
   const prepareSql = `select * from headgate.watch(${limits.catalogWatchedTables})`;
-  let parts: Parts = (await client.query<Parts[number]>(prepareSql)).rows;
+  let parts: WatchedParts = (await client.query<WatchedParts[number]>(prepareSql)).rows;
   for (let attempt = 1; ; attempt++) {
     const states = await watched(client, parts);
     const answer: unknown = await client.query(`${lookSql({ snapshot: '', fingerprint })};${prepareSql}`);
-    const [looked, since] = answer as [QueryResult<LookRow>, QueryResult<Parts[number]>];
+    const [looked, since] = answer as [QueryResult<LookRow>, QueryResult<WatchedParts[number]>];
     const seen = seenIn(looked);
     // What came in between may have been seen, and would not be watched.
     if (JSON.stringify(since.rows) === JSON.stringify(parts)) return { watch: { parts, states }, seen };
@@ -112,7 +112,7 @@ export async function watch(
 }
 
 /** A text for each of them that is another one whenever a look may find another version of its tables, or of any; at the cost of what has changed. */
-export async function watched(client: ClientBase, parts: Parts): Promise<readonly string[]> {
+export async function watched(client: ClientBase, parts: WatchedParts): Promise<readonly string[]> {
   const asked = parts.map(({ statement, watched: types }) =>
     statement === null ? `select headgate.watched_rows(${listed(types)}) as state` : `execute ${statement}`,
   );

@@ -148,16 +148,19 @@ interface TableRow extends CheckRow {
   readonly answers: readonly SealedAnswerRow[];
 }
 
-interface Made {
+interface CompiledAnswers {
   /** null: the table has no ANSWER. */
   readonly made: TableAnswers | null;
   readonly problem: string | null;
 }
 
-export const noAnswers: Made = { made: null, problem: null };
+export const noAnswers: CompiledAnswers = { made: null, problem: null };
 
 /** VALIDATE is known to open. */
-export function makeAnswers(row: TableRow, compiler: Pick<TableCompiler, 'open' | 'compileAnswers'>): Made {
+export function makeAnswers(
+  row: TableRow,
+  compiler: Pick<TableCompiler, 'open' | 'compileAnswers'>,
+): CompiledAnswers {
   if (row.answers.length === 0) return noAnswers;
   const problems: string[] = [];
   const sources = row.answers.flatMap((answer, index): AnswerSource[] => {

@@ -24,11 +24,11 @@ import type { CommandSession } from './session.ts';
 import { portsAt } from './find-headgate.ts';
 import type { DoorAt, Where } from './find-headgate.ts';
 
-type Verdict = 'ok' | 'look' | 'wrong';
+type DoctorVerdict = 'ok' | 'look' | 'wrong';
 
-interface Finding {
+interface DoctorFinding {
   readonly check: string;
-  readonly verdict: Verdict;
+  readonly verdict: DoctorVerdict;
   readonly says: string;
 }
 
@@ -47,7 +47,9 @@ export async function doctorCommand(
   { version, local, json, alert }: About,
   io: CommandIo,
 ): Promise<number> {
-  const findings: Finding[] = [found('versions', 'ok', `Headgate ${version}, Node ${process.versions.node}`)];
+  const findings: DoctorFinding[] = [
+    found('versions', 'ok', `Headgate ${version}, Node ${process.versions.node}`),
+  ];
   if (local) {
     findings.push(...(await settingsFindings(settings)), ...(await diskFindings(settings.dataDir, io)));
     findings.push(...(await portFindings(settings, where !== null)));
@@ -71,18 +73,22 @@ export async function doctorCommand(
   return findings.some(({ verdict }) => verdict === 'wrong') ? 1 : 0;
 }
 
-const styles: Readonly<Record<Verdict, Style>> = { ok: 'good', look: 'warn', wrong: 'bad' };
-const marks: Readonly<Record<Verdict, string>> = { ok: 'ok   ', look: 'look ', wrong: 'WRONG' };
-const found = (check: string, verdict: Verdict, says: string): Finding => ({ check, verdict, says });
+const styles: Readonly<Record<DoctorVerdict, Style>> = { ok: 'good', look: 'warn', wrong: 'bad' };
+const marks: Readonly<Record<DoctorVerdict, string>> = { ok: 'ok   ', look: 'look ', wrong: 'WRONG' };
+const found = (check: string, verdict: DoctorVerdict, says: string): DoctorFinding => ({
+  check,
+  verdict,
+  says,
+});
 
-async function settingsFindings(settings: Settings): Promise<Finding[]> {
+async function settingsFindings(settings: Settings): Promise<DoctorFinding[]> {
   const problems = await problemsOf(settings);
   if (problems.length === 0) return [found('settings', 'ok', 'start would accept them')];
   return problems.map((problem) => found('settings', 'wrong', problem));
 }
 
 /** If Headgate runs here, whether each door can be reached; if not, whether each port could be opened. */
-async function portFindings(settings: Settings, runs: boolean): Promise<Finding[]> {
+async function portFindings(settings: Settings, runs: boolean): Promise<DoctorFinding[]> {
   if (!runs) {
     const doors = doorsOf(settings, ['listen', 'sql', 'gateway', 'admin']).filter(({ port }) => port !== 0);
     const problems = await takenPorts(doors);
@@ -110,7 +116,7 @@ async function connects({ host, port }: DoorAt): Promise<boolean> {
   }
 }
 
-async function diskFindings(dataDir: string, io: CommandIo): Promise<Finding[]> {
+async function diskFindings(dataDir: string, io: CommandIo): Promise<DoctorFinding[]> {
   try {
     const { freeBytes: free } = await diskSpace(dataDir);
     const flushMs = await flushTime(dataDir, io.elapsed);
@@ -132,7 +138,7 @@ async function diskFindings(dataDir: string, io: CommandIo): Promise<Finding[]> 
   }
 }
 
-async function databaseFindings(where: Where, io: CommandIo): Promise<Finding[]> {
+async function databaseFindings(where: Where, io: CommandIo): Promise<DoctorFinding[]> {
   try {
     return await within(where.dsn, 'doctor', async (session) => [
       ...(await versionFindings(session, io)),
@@ -145,7 +151,7 @@ async function databaseFindings(where: Where, io: CommandIo): Promise<Finding[]>
   }
 }
 
-async function versionFindings(session: CommandSession, io: CommandIo): Promise<Finding[]> {
+async function versionFindings(session: CommandSession, io: CommandIo): Promise<DoctorFinding[]> {
   const began = io.clock();
   const [row] =
     await session.rows(`SELECT current_setting('server_version') AS server, current_setting('fsync') AS fsync,
@@ -174,7 +180,7 @@ async function versionFindings(session: CommandSession, io: CommandIo): Promise<
 }
 
 /** Tables into which nothing gets (headgate.endpoint_states), and those that anybody can write to. */
-async function tableFindings(session: CommandSession): Promise<Finding[]> {
+async function tableFindings(session: CommandSession): Promise<DoctorFinding[]> {
   const rows =
     await session.rows(`SELECT format('%I.%I', n.nspname, c.relname) AS name, w.expression IS NOT NULL AS checked,
   CASE WHEN e.state = 'nothing stored' THEN (e.since_unauthorized + e.since_refused + e.since_unavailable)::text END AS failed,
@@ -204,7 +210,7 @@ ORDER BY 1`);
 }
 
 /** Tables of the role's own whose sender's log is not read, or has deliveries of the last seven days that have not come. */
-async function gapFindings(session: CommandSession): Promise<Finding[]> {
+async function gapFindings(session: CommandSession): Promise<DoctorFinding[]> {
   const rows = await session.rows(`SELECT format('%I.%I', e.schema_name, e.table_name) AS name,
   e.log_problem AS problem, ${utcText('g.next')} AS next, e.missing::text AS missing, g.reason
 FROM headgate.endpoint_states e
@@ -235,7 +241,7 @@ WHERE e.log_problem IS NOT NULL OR e.missing > 0 ORDER BY 1`);
 }
 
 /** Sends a request to a table that does not exist, so nothing is stored, and expects the answer that says so. */
-async function doorFinding(check: string, base: string): Promise<Finding> {
+async function doorFinding(check: string, base: string): Promise<DoctorFinding> {
   try {
     const response = await fetch(`${base}${doctorPath}`, {
       method: 'POST',
@@ -265,7 +271,7 @@ async function alertFinding(
   { alertUrl, alertForm: form }: Settings,
   version: string,
   io: CommandIo,
-): Promise<Finding> {
+): Promise<DoctorFinding> {
   if (alertUrl === null) return found('alerts', 'wrong', 'HEADGATE_ALERT_URL is not set');
   const url = new URL(alertUrl);
   try {
@@ -277,7 +283,7 @@ async function alertFinding(
   }
 }
 
-async function publicFindings(publicUrl: string): Promise<Finding[]> {
+async function publicFindings(publicUrl: string): Promise<DoctorFinding[]> {
   const url = new URL(publicUrl);
   const door = await doorFinding('public URL', publicUrl.replace(/\/$/, ''));
   if (url.protocol !== 'https:') return [door, found('TLS', 'look', `${publicUrl} is not encrypted`)];

@@ -29,7 +29,7 @@ export interface FollowedRow {
 }
 
 /** How far each table was read, as text for a file. */
-interface Saved {
+interface SavedPlaces {
   readonly since: string;
   readonly places: readonly string[];
 }
@@ -62,7 +62,7 @@ export class Following {
   /** Continues from a saved state; false: the text is not one. */
   resume(state: string): boolean {
     try {
-      const { since, places } = JSON.parse(state) as Saved;
+      const { since, places } = JSON.parse(state) as SavedPlaces;
       const found = places.map(parsePlace);
       const position = parsePosition(since);
       if (position === null) return false;
@@ -146,7 +146,7 @@ export class Following {
 
   async #remember(): Promise<void> {
     const places = [...this.#places.values()].map(printPlace);
-    await this.#save(JSON.stringify({ since: String(this.#since), places } satisfies Saved));
+    await this.#save(JSON.stringify({ since: String(this.#since), places } satisfies SavedPlaces));
   }
 }
 

@@ -36,7 +36,7 @@ export interface InitOptions {
   readonly wait?: boolean;
 }
 
-interface Made {
+interface MadeSecret {
   readonly secret: string;
   /** Made here, so the sender has to be told; false: from --secret-file. */
   readonly isNew: boolean;
@@ -103,7 +103,7 @@ export async function initCommand(
 /** Where the tests go, and what the sender calls. */
 type Urls = Pick<HandshakeSender, 'url' | 'signedUrl'>;
 
-interface Place {
+interface EndpointPlace {
   readonly schema: string | null;
   readonly table: string;
   /** As written in SQL, and as shown. */
@@ -112,7 +112,7 @@ interface Place {
 }
 
 /** `table` or `schema.table`. */
-function placeOf(text: string): Place {
+function placeOf(text: string): EndpointPlace {
   const parts = text.split('.');
   if (parts.length > 2 || !parts.every((part) => /^[^\0"'\\;]{1,50}$/.test(part)))
     throw new PlainError(
@@ -135,7 +135,7 @@ SELECT pg_catalog.count(*)::pg_catalog.text AS n FROM gone`,
 /** Waits until there is a row, and shows it, and before it why others were refused; false: interrupted. `test`: the body of the own delivery; null: none. */
 async function firstDelivery(
   session: CommandSession,
-  { sql, shown }: Place,
+  { sql, shown }: EndpointPlace,
   sender: Sender,
   test: Buffer | null,
   io: CommandIo,
@@ -179,7 +179,7 @@ async function secretFor(
   sender: Sender,
   { secretFile, json }: InitOptions,
   io: CommandIo,
-): Promise<Made | null> {
+): Promise<MadeSecret | null> {
   const typed =
     secretFile !== undefined
       ? await textOf(secretFile, io)
@@ -207,8 +207,8 @@ const dependentObjects = '2BP01';
 async function create(
   session: CommandSession,
   sender: Sender,
-  { sql, schema, table }: Place,
-  { secret }: Made,
+  { sql, schema, table }: EndpointPlace,
+  { secret }: MadeSecret,
   answerKey: string,
 ): Promise<void> {
   const { id, answerSecret } = sender;
@@ -241,7 +241,7 @@ async function ask(
   client: SendClient,
   sender: Sender,
   urls: Urls,
-  { signingKey }: Made,
+  { signingKey }: MadeSecret,
   answerKey: string,
   said: (text: string) => void,
   io: CommandIo,
@@ -268,7 +268,7 @@ async function deliver(
   client: SendClient,
   sender: Sender,
   { url, signedUrl }: Urls,
-  { signingKey }: Made,
+  { signingKey }: MadeSecret,
   said: (text: string) => void,
   io: CommandIo,
   remove: (body: Buffer) => Promise<number>,
@@ -328,7 +328,12 @@ ${handshake === null ? '' : `\nBefore it delivers it asks: ${handshake}\n`}`;
 }
 
 /** `url`: null if it has just been printed, with nothing typed since. */
-function summary(sender: Sender, { sql, shown }: Place, url: string | null, { secret, isNew }: Made): string {
+function summary(
+  sender: Sender,
+  { sql, shown }: EndpointPlace,
+  url: string | null,
+  { secret, isNew }: MadeSecret,
+): string {
   const lines = [
     ...(url === null ? [] : [`  URL     ${url}`]),
     ...(isNew ? [`  secret  ${secret}`] : []),

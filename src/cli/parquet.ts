@@ -20,7 +20,7 @@ export interface ParquetColumn {
 /** The values of a row, as PostgreSQL wrote them. */
 export type Cells = readonly (string | null)[];
 
-interface Kind {
+interface ParquetKind {
   readonly what: string;
   readonly element: Omit<SchemaElement, 'name'>;
   /** The minimum and maximum of each row group are written. */
@@ -34,7 +34,11 @@ export const arraysOf = `SELECT oid::text AS "array", typelem::text AS element F
 WHERE typcategory = 'A' AND typarray = 0 AND oid = ANY ($1::oid[])`;
 
 export class Parquet {
-  readonly #columns: readonly { readonly name: string; readonly kind: Kind; readonly values: unknown[] }[];
+  readonly #columns: readonly {
+    readonly name: string;
+    readonly kind: ParquetKind;
+    readonly values: unknown[];
+  }[];
   readonly #bytes = new ByteWriter();
   readonly #writer: ParquetWriter;
   /** Of the row group being collected. */
@@ -98,7 +102,7 @@ export class Parquet {
   }
 }
 
-function noPlace(name: string, { what }: Kind, text: string): PlainError {
+function noPlace(name: string, { what }: ParquetKind, text: string): PlainError {
   return new PlainError(
     `column ${plain(name)} contains ${plain(text.slice(0, 40))}, which Parquet's ${what} cannot represent: export a view in which it is text`,
   );
@@ -109,9 +113,9 @@ const repetition_type = 'OPTIONAL';
 function scalar(
   what: string,
   element: Omit<SchemaElement, 'name' | 'repetition_type'>,
-  value: Kind['value'],
+  value: ParquetKind['value'],
   ordered = true,
-): Kind {
+): ParquetKind {
   return { what, element: { repetition_type, ...element }, value, ordered };
 }
 
@@ -122,7 +126,7 @@ const text = scalar(
 );
 const int32 = scalar('int32', { type: 'INT32' }, Number);
 const json = scalar('JSON', { type: 'BYTE_ARRAY', logical_type: { type: 'JSON' } }, String, false);
-const moment = (isAdjustedToUTC: boolean): Kind =>
+const moment = (isAdjustedToUTC: boolean): ParquetKind =>
   scalar(
     'timestamp',
     { type: 'INT64', logical_type: { type: 'TIMESTAMP', isAdjustedToUTC, unit: 'MICROS' } },
@@ -130,7 +134,7 @@ const moment = (isAdjustedToUTC: boolean): Kind =>
   );
 
 /** By the oids of PostgreSQL's pg_type.dat; all other types become text. */
-const kinds: ReadonlyMap<number, Kind> = new Map([
+const kinds: ReadonlyMap<number, ParquetKind> = new Map([
   [16, scalar('boolean', { type: 'BOOLEAN' }, (it) => it === 't')],
   [17, scalar('byte array', { type: 'BYTE_ARRAY' }, (it) => Buffer.from(it.slice(2), 'hex'), false)],
   [20, scalar('int64', { type: 'INT64' }, BigInt)],
@@ -149,7 +153,7 @@ const kinds: ReadonlyMap<number, Kind> = new Map([
   [3802, json],
 ]);
 
-function kindOf(oid: number, modifier: number): Kind {
+function kindOf(oid: number, modifier: number): ParquetKind {
   return (oid === 1700 ? decimalOf(modifier) : kinds.get(oid)) ?? text;
 }
 
@@ -157,7 +161,7 @@ function kindOf(oid: number, modifier: number): Kind {
 const precisionMax = 38;
 
 /** undefined: no precision, a precision that readers do not accept, or a scale that is negative or above the precision. */
-function decimalOf(modifier: number): Kind | undefined {
+function decimalOf(modifier: number): ParquetKind | undefined {
   if (modifier < 4) return undefined;
   const precision = (modifier - 4) >> 16;
   // 11 bits, the first is the sign.
@@ -183,7 +187,7 @@ function decimalOf(modifier: number): Kind | undefined {
 
 type Nested = null | undefined | string | readonly Nested[];
 
-function listOf(kind: Kind): Kind & { readonly of: Kind } {
+function listOf(kind: ParquetKind): ParquetKind & { readonly of: ParquetKind } {
   return {
     what: 'list',
     of: kind,
@@ -201,7 +205,7 @@ function listOf(kind: Kind): Kind & { readonly of: Kind } {
   };
 }
 
-function childrenOf(kind: Kind | ReturnType<typeof listOf>): SchemaElement[] {
+function childrenOf(kind: ParquetKind | ReturnType<typeof listOf>): SchemaElement[] {
   if (!('of' in kind)) return [];
   return [
     { name: 'list', repetition_type: 'REPEATED', num_children: 1 },

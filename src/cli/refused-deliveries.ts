@@ -13,15 +13,15 @@ WHERE relation = $1::oid AND id > $2::bigint AND status >= 300 AND (body = decod
 GROUP BY code, regexp_replace(reason, '[0-9]+', '#', 'g') ORDER BY min(id) LIMIT ${limits.refusedReasonsMax}`;
 
 /** The table's oid, the last id before, and a body that does not count. */
-type Since = readonly [string | null, string, string | null];
+type SinceRow = readonly [string | null, string, string | null];
 
 export class RefusedDeliveries {
   readonly #session: CommandSession;
-  readonly #since: Since;
+  readonly #since: SinceRow;
   readonly #told = new Set<string>();
   #count = 0;
 
-  private constructor(session: CommandSession, since: Since) {
+  private constructor(session: CommandSession, since: SinceRow) {
     this.#session = session;
     this.#since = since;
   }

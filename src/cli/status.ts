@@ -14,7 +14,7 @@ import type { DoorAt } from './find-headgate.ts';
 const noneRuns = 3;
 
 /** What `/readyz` says; `unreachable` if it gives no answer. */
-interface Readiness {
+interface ReadinessAnswer {
   readonly status: string;
   readonly reason: string | null;
 }
@@ -45,17 +45,19 @@ export async function statusCommand(dataDir: string | null, json: boolean, io: C
   return all.every(({ ready }) => ready.status === 'ready') ? 0 : 1;
 }
 
-async function describe(
-  running: Running,
-): Promise<{ readonly running: Running; readonly doors: readonly DoorAt[]; readonly ready: Readiness }> {
+async function describe(running: Running): Promise<{
+  readonly running: Running;
+  readonly doors: readonly DoorAt[];
+  readonly ready: ReadinessAnswer;
+}> {
   const doors = await portsAt(running.dataDir);
   const admin = doors.find(({ name }) => name === 'admin');
   return { running, doors, ready: admin === undefined ? noAnswer : await readiness(admin) };
 }
 
-const noAnswer: Readiness = { status: 'unreachable', reason: null };
+const noAnswer: ReadinessAnswer = { status: 'unreachable', reason: null };
 
-async function readiness(admin: DoorAt): Promise<Readiness> {
+async function readiness(admin: DoorAt): Promise<ReadinessAnswer> {
   try {
     const signal = AbortSignal.timeout(limits.statusAnswerMs);
     const answer = await fetch(`http://${addressOf(admin)}/readyz`, { signal });

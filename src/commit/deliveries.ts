@@ -42,10 +42,10 @@ export function claimSteps({ oid, code, dedupe }: Target, members: readonly Rows
 }
 
 /** Ids of deliveries that are stored, each with the content that it came with; undefined: that is not known. */
-type Known = ReadonlyMap<string, string | undefined>;
+type KnownDeliveries = ReadonlyMap<string, string | undefined>;
 
 /** The ids that were known; null: the attempt ended in another way. */
-function knownIn(attempt: StoreAttempt): Known | null {
+function knownIn(attempt: StoreAttempt): KnownDeliveries | null {
   if (attempt.kind !== 'failed' || !isDelivered(attempt)) return null;
   return new Map(
     attempt.message.split(' ').map((it) => {
@@ -67,7 +67,7 @@ interface Sorted {
 }
 
 /** The one place that decides what a request is whose delivery's id is known: from the engine, or from a request before it. */
-function sort(members: readonly Rows[], known: Known): Sorted {
+function sort(members: readonly Rows[], known: KnownDeliveries): Sorted {
   const before = new Map(known);
   const broken = new Set<Chain>();
   const apart = new Map<Rows, Outcome>();
@@ -99,7 +99,7 @@ function endOf(attempt: StoreAttempt, { copies, apart }: Sorted, count: Delivery
   return apart.size === 0 ? attempt : { ...attempt, apart };
 }
 
-const nothingKnown: Known = new Map();
+const nothingKnown: KnownDeliveries = new Map();
 
 /** Stores those that are not known yet. `whole`: fails, as a known delivery does, if one of them is to be set apart. */
 export async function storeOnce(

@@ -93,9 +93,9 @@ const raisedThere = /^.* (?:RAISE|ASSERT)(?:\n|$)/;
 /** The routine by which the coordinator of a Citus cluster passes on what another server has said, with its SQLSTATE and context. */
 export const handedOn = 'ReportResultError';
 
-type Said = Pick<Failed, 'sqlstate' | 'routine'> & Partial<Pick<Failed, 'where' | 'message'>>;
+type ReplyError = Pick<Failed, 'sqlstate' | 'routine'> & Partial<Pick<Failed, 'where' | 'message'>>;
 
-export function verdictOf(failed: Said): ErrorCause {
+export function verdictOf(failed: ReplyError): ErrorCause {
   if (isDelivered(failed)) return 'row';
   if (failed.routine === ours) return failed.sqlstate === tableChanged ? 'table' : 'engine';
   if (isRaised(failed)) return 'row';
@@ -107,12 +107,12 @@ export function verdictOf(failed: Said): ErrorCause {
 }
 
 /** Whether Headgate's own claim of a delivery found it known (deliveries.ts). */
-export function isDelivered({ sqlstate, routine }: Said): boolean {
+export function isDelivered({ sqlstate, routine }: ReplyError): boolean {
   return routine === ours && sqlstate === deliveredBefore;
 }
 
 /** Whether code of the table's owner raised it, and not the engine. */
-export function isRaised({ routine, where = '' }: Omit<Said, 'sqlstate'>): boolean {
+export function isRaised({ routine, where = '' }: Omit<ReplyError, 'sqlstate'>): boolean {
   return routine === handedOn ? raisedThere.test(where) : routine !== null && raising.has(routine);
 }
 
@@ -137,7 +137,7 @@ export function unusable(why: string): Refusal {
 }
 
 /** The outcome of rows that are not at fault; null: one of them is, or may be. */
-export function outcomeOf(failed: Said): (Outcome & { readonly kind: 'aborted' }) | null {
+export function outcomeOf(failed: ReplyError): (Outcome & { readonly kind: 'aborted' }) | null {
   if (failed.routine === ours && failed.sqlstate === strangersCode)
     return aborted(unusable(failed.message ?? ''));
   switch (verdictOf(failed)) {

@@ -129,7 +129,7 @@ function less(left: readonly string[], right: readonly string[], orEqual = false
 }
 
 /** The names and expressions that both statements use. */
-class Parts {
+class NewestParts {
   readonly newest: Newest;
   readonly versions: readonly string[];
   readonly ord: string;
@@ -263,9 +263,9 @@ class Parts {
   }
 }
 
-function partsOf(shape: Shape): Parts | null {
+function partsOf(shape: Shape): NewestParts | null {
   const key = sortKey(shape);
-  return shape.newest === undefined || key === null ? null : new Parts(shape, shape.newest, key);
+  return shape.newest === undefined || key === null ? null : new NewestParts(shape, shape.newest, key);
 }
 
 /** Whether rows of this table replace only older ones. */

@@ -39,7 +39,7 @@ interface Owner {
 }
 
 /** The state of one database, for groups with or without code. */
-interface Line {
+interface DatabaseTurns {
   readonly database: string;
   /** By oid; whoever has waited and had a turn is behind all others. */
   readonly owners: Map<number, Owner>;
@@ -62,7 +62,7 @@ export class OwnerScheduler {
   readonly #pools: Pick<CommitPools, 'sizeOf'>;
   readonly #context: Pick<StageContext, 'clock' | 'limits'>;
   /** By database: of tables that run no code, and of all others. */
-  readonly #lines = new Map<string, readonly [Line, Line]>();
+  readonly #lines = new Map<string, readonly [DatabaseTurns, DatabaseTurns]>();
 
   constructor(pools: Pick<CommitPools, 'sizeOf'>, context: Pick<StageContext, 'clock' | 'limits'>) {
     this.#pools = pools;
@@ -107,7 +107,7 @@ export class OwnerScheduler {
     }
   }
 
-  #lineOf(target: Target): Line {
+  #lineOf(target: Target): DatabaseTurns {
     const { database } = target;
     let lines = this.#lines.get(database);
     if (lines === undefined) this.#lines.set(database, (lines = [lineOf(database), lineOf(database)]));
@@ -115,7 +115,7 @@ export class OwnerScheduler {
   }
 
   /** false: its turn did not come in time. */
-  #turn(line: Line, owner: Owner, ackTimeoutMs: number): Promise<boolean> {
+  #turn(line: DatabaseTurns, owner: Owner, ackTimeoutMs: number): Promise<boolean> {
     const { ackDeadlineMs, commitStatementTimeoutMs } = this.#context.limits;
     const spareMs = ackDeadlineMs - commitStatementTimeoutMs;
     const waitMs = this.#isSlow(owner) ? spareMs : ackTimeoutMs - spareMs;
@@ -138,7 +138,7 @@ export class OwnerScheduler {
   }
 
   /** Starts what waits, as much as may go. */
-  #goOn(line: Line): void {
+  #goOn(line: DatabaseTurns): void {
     if (line.waiting === 0) return;
     const slow = this.#slowOf(line);
     // Whoever is put at the end is visited once more.
@@ -152,7 +152,7 @@ export class OwnerScheduler {
     }
   }
 
-  #mayGo(line: Line, owner: Owner, known: Slow | null = null): boolean {
+  #mayGo(line: DatabaseTurns, owner: Owner, known: Slow | null = null): boolean {
     const connections = this.#pools.sizeOf(line.database);
     if (line.held >= connections) return false;
     if (!line.hasSeveral) return true;
@@ -167,7 +167,7 @@ export class OwnerScheduler {
     return connections - Math.min(this.#context.limits.commitConnectionsLeft, connections >> 1);
   }
 
-  #slowOf(line: Line): Slow {
+  #slowOf(line: DatabaseTurns): Slow {
     let [owners, held] = [0, 0];
     for (const owner of line.owners.values())
       if (this.#isSlow(owner)) {
@@ -182,17 +182,17 @@ export class OwnerScheduler {
     return slowUntilMs > 0 && slowUntilMs > this.#context.clock();
   }
 
-  #slowDown(line: Line, owner: Owner): void {
+  #slowDown(line: DatabaseTurns, owner: Owner): void {
     owner.slowUntilMs = this.#context.clock() + this.#context.limits.slowOwnerMs;
     for (const [oid, other] of line.owners) this.#forget(line, oid, other);
   }
 
-  #forget({ owners }: Line, oid: number, owner: Owner): void {
+  #forget({ owners }: DatabaseTurns, oid: number, owner: Owner): void {
     if (owner.held === 0 && owner.waiting.size === 0 && !this.#isSlow(owner)) owners.delete(oid);
   }
 }
 
-const lineOf = (database: string): Line => ({
+const lineOf = (database: string): DatabaseTurns => ({
   database,
   owners: new Map(),
   held: 0,
@@ -201,7 +201,7 @@ const lineOf = (database: string): Line => ({
   hasSeveral: false,
 });
 
-function ownerOf({ owners }: Line, oid: number): Owner {
+function ownerOf({ owners }: DatabaseTurns, oid: number): Owner {
   const known = owners.get(oid);
   if (known !== undefined) return known;
   const made: Owner = { held: 0, waiting: new Set(), slowUntilMs: 0 };
@@ -209,7 +209,7 @@ function ownerOf({ owners }: Line, oid: number): Owner {
   return made;
 }
 
-function begin(line: Line, owner: Owner): void {
+function begin(line: DatabaseTurns, owner: Owner): void {
   line.held += 1;
   owner.held += 1;
 }

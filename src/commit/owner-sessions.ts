@@ -24,7 +24,7 @@ export interface OwnerSessionsOptions {
 }
 
 /** The state of one database. */
-interface Line {
+interface DatabaseSessions {
   /** Those that no rows use, in the order in which they were given back. */
   readonly idle: Map<Client, { readonly owner: number; readonly timer: NodeJS.Timeout }>;
   /** With those that are being opened. */
@@ -34,7 +34,7 @@ interface Line {
 
 export class OwnerSessions {
   readonly #options: OwnerSessionsOptions;
-  readonly #lines = new Map<string, Line>();
+  readonly #lines = new Map<string, DatabaseSessions>();
 
   constructor(options: OwnerSessionsOptions) {
     this.#options = options;
@@ -42,7 +42,7 @@ export class OwnerSessions {
 
   /** Give it back with `release`. */
   async connect(database: string, owner: number): Promise<PoolClient> {
-    const line: Line = this.#lines.get(database) ?? { idle: new Map(), open: 0, isOver: false };
+    const line: DatabaseSessions = this.#lines.get(database) ?? { idle: new Map(), open: 0, isOver: false };
     this.#lines.set(database, line);
     const [known] = [...line.idle].findLast(([, it]) => it.owner === owner) ?? [];
     if (known !== undefined) return take(line, known) as PoolClient;
@@ -61,7 +61,7 @@ export class OwnerSessions {
     }
   }
 
-  async #open(line: Line, database: string, owner: number): Promise<PoolClient> {
+  async #open(line: DatabaseSessions, database: string, owner: number): Promise<PoolClient> {
     for (let tries = 1; ; tries++) {
       const { login, config, ending } = await this.#options.logins.owner(database, owner);
       try {
@@ -107,7 +107,13 @@ export class OwnerSessions {
     }
   }
 
-  #asLent(line: Line, owner: number, database: string, client: Client, ending: ClientConfig): PoolClient {
+  #asLent(
+    line: DatabaseSessions,
+    owner: number,
+    database: string,
+    client: Client,
+    ending: ClientConfig,
+  ): PoolClient {
     const left = new OrphanedBackends(() => ending);
     let isOver = false;
     client.once('end', () => {
@@ -141,14 +147,14 @@ export class OwnerSessions {
   }
 }
 
-function take(line: Line, client: Client): Client {
+function take(line: DatabaseSessions, client: Client): Client {
   clearTimeout(line.idle.get(client)?.timer);
   line.idle.delete(client);
   return client;
 }
 
 /** Without `client`: the one that was used longest ago; does nothing if all are in use. */
-async function closeIdle(line: Line, client = line.idle.keys().next().value): Promise<void> {
+async function closeIdle(line: DatabaseSessions, client = line.idle.keys().next().value): Promise<void> {
   if (client === undefined) return;
   take(line, client);
   line.open -= 1;

@@ -40,7 +40,7 @@ const partsMax = 16;
 /** Passes over what is left; each cuts smaller, so that a group of the largest size needs three. */
 const passesMax = 12;
 
-interface Member {
+interface TriedMember {
   readonly place: number;
   rows: Rows;
   outcome: Outcome | null;
@@ -48,11 +48,11 @@ interface Member {
   alone: number;
 }
 
-type Unit = readonly Member[];
+type TriedUnit = readonly TriedMember[];
 
 /** One outcome per member, in order. */
 export async function settle(group: TriedGroup, given: readonly Rows[]): Promise<readonly Outcome[]> {
-  const members: Member[] = given.map((rows, place) => ({ place, rows, outcome: null, alone: 0 }));
+  const members: TriedMember[] = given.map((rows, place) => ({ place, rows, outcome: null, alone: 0 }));
   const settling = new Settling(group);
   await settling.run(members);
   await settling.confirmSuspects();
@@ -76,7 +76,7 @@ export async function storeAgain(
 class Settling {
   readonly chains = new Chains();
   readonly #group: TriedGroup;
-  readonly #suspects: Member[] = [];
+  readonly #suspects: TriedMember[] = [];
   /** Parts since the last that was stored that failed through no fault of a row. */
   #fruitless = 0;
 
@@ -84,7 +84,7 @@ class Settling {
     this.#group = group;
   }
 
-  async run(members: readonly Member[]): Promise<void> {
+  async run(members: readonly TriedMember[]): Promise<void> {
     for (const member of members) {
       const refused = this.#group.refuse(member.rows);
       if (refused !== null) this.#refuseAll([member], refused);
@@ -113,7 +113,7 @@ class Settling {
   }
 
   /** The members that may still be stored. */
-  async #sift(members: Unit, failed: Failed): Promise<Unit> {
+  async #sift(members: TriedUnit, failed: Failed): Promise<TriedUnit> {
     const sifted = await this.#group.sift(
       members.map(({ rows }) => rows),
       failed,
@@ -128,7 +128,7 @@ class Settling {
   }
 
   /** Whether the attempt settles all of the members. */
-  #settleWhole(unit: Unit, attempt: StoreAttempt): boolean {
+  #settleWhole(unit: TriedUnit, attempt: StoreAttempt): boolean {
     if (attempt.kind === 'committed') this.#commit(unit, attempt);
     else if (attempt.kind === 'lost') this.#refuseAll(unit, lost);
     else {
@@ -139,7 +139,7 @@ class Settling {
     return true;
   }
 
-  #commit(unit: Unit, { apart, stale: found }: Committed): void {
+  #commit(unit: TriedUnit, { apart, stale: found }: Committed): void {
     for (const member of unit) {
       const { rows } = member;
       const instead = apart?.get(rows);
@@ -150,14 +150,14 @@ class Settling {
     }
   }
 
-  #store(unit: Unit): Promise<StoreAttempt> {
+  #store(unit: TriedUnit): Promise<StoreAttempt> {
     return storeAgain(
       this.#group,
       unit.map(({ rows }) => rows),
     );
   }
 
-  async #settleParts(members: Unit): Promise<void> {
+  async #settleParts(members: TriedUnit): Promise<void> {
     let units = cut(members);
     for (let pass = 1; units.length > 0; pass++) {
       if (pass > passesMax || this.#isFruitless) return units.forEach((unit) => this.#refuseAll(unit, away));
@@ -166,16 +166,16 @@ class Settling {
   }
 
   /** Tries each unit once; returns what has to be tried again, in order. */
-  async #pass(units: readonly Unit[]): Promise<Unit[]> {
-    const again: Unit[] = [];
+  async #pass(units: readonly TriedUnit[]): Promise<TriedUnit[]> {
+    const again: TriedUnit[] = [];
     /** Chains that have rows in `again`: later rows of them wait, too. */
     const waiting = new Set<Chain>();
-    const wait = (unit: Unit) => {
+    const wait = (unit: TriedUnit) => {
       for (const { rows } of unit) if (rows.chain !== null) waiting.add(rows.chain);
     };
     for (let at = 0; at < units.length;) {
       if (this.#isFruitless) return [...again, ...units.slice(at)];
-      const block: Unit[] = [];
+      const block: TriedUnit[] = [];
       const chains = new Set<Chain>();
       for (; at < units.length && block.length < unitsMax; at++) {
         const unit = this.#unbroken(units[at] ?? []);
@@ -206,7 +206,7 @@ class Settling {
   }
 
   /** Returns what has to be tried again of this unit; `behind`: rows before it have to be, too. */
-  async #settleUnit(unit: Unit, end: StoreAttempt, behind: boolean): Promise<Unit[]> {
+  async #settleUnit(unit: TriedUnit, end: StoreAttempt, behind: boolean): Promise<TriedUnit[]> {
     if (end.kind === 'committed') this.#fruitless = 0;
     else if (end.kind === 'failed' && this.#isNobodys(end)) this.#fruitless += 1;
     if (end.kind !== 'failed') {
@@ -237,21 +237,21 @@ class Settling {
   }
 
   /** Those that may still be stored; the others are refused because rows before them were. */
-  #unbroken(unit: Unit): Unit {
+  #unbroken(unit: TriedUnit): TriedUnit {
     const broken = unit.filter(({ rows, place }) => this.chains.isBroken(rows, place));
     if (broken.length === 0) return unit;
     this.#refuseAll(broken, chainBroken);
     return unit.filter(({ outcome }) => outcome === null);
   }
 
-  #refuseAll(unit: Unit, outcome: Outcome): void {
+  #refuseAll(unit: TriedUnit, outcome: Outcome): void {
     for (const member of unit) {
       member.outcome = outcome;
       this.chains.break(member.rows, member.place);
     }
   }
 
-  async #refuse(member: Member, failed: Failed): Promise<void> {
+  async #refuse(member: TriedMember, failed: Failed): Promise<void> {
     this.#refuseAll([member], await this.#group.explain(member.rows, failed));
   }
 }
@@ -262,11 +262,11 @@ const suspectAttemptsMax = 2;
 const lost: Outcome = { kind: 'unknown', refusal: refusal('commit_unknown') };
 const away: Outcome = { kind: 'aborted', refusal: refusal('engine_unavailable') };
 
-function touches(unit: Unit, chains: ReadonlySet<Chain>): boolean {
+function touches(unit: TriedUnit, chains: ReadonlySet<Chain>): boolean {
   return unit.some(({ rows }) => rows.chain !== null && chains.has(rows.chain));
 }
 
-function cut(unit: Unit): Unit[] {
+function cut(unit: TriedUnit): TriedUnit[] {
   const size = Math.ceil(unit.length / partsMax);
   return Array.from({ length: Math.ceil(unit.length / size) }, (_, i) =>
     unit.slice(i * size, (i + 1) * size),

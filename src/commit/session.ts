@@ -281,13 +281,13 @@ export function roundTrip(
     };
     // node-postgres knows one ReadyForQuery per query object: the first object writes everything, and each of the others takes
     // its place before the engine's next message is read.
-    let answer: Answer;
+    let answer: RoundTripQuery;
     const listen = (write: Iterable<Buffer>) => {
       const isLast = replies.length === expected.length - 1;
-      answer = new Answer(client, write, expected[replies.length] ?? 0, isLast, end);
+      answer = new RoundTripQuery(client, write, expected[replies.length] ?? 0, isLast, end);
       client.query(answer);
     };
-    const notice = (said: Said) => answer.heard(said);
+    const notice = (said: ServerMessage) => answer.heard(said);
     client.on('notice', notice);
     const timer = setTimeout(() => {
       cutOff(client);
@@ -304,12 +304,12 @@ const writeAheadBytesMax = 1024 * 1024;
  * Whether the engine gave up waiting for a standby (pg_cancel_backend). Its text is translated and its SQLSTATE is that of
  * any warning; the function that raises it has one name in every version (src/backend/replication/syncrep.c).
  */
-function isCutShort({ routine }: Said): boolean {
+function isCutShort({ routine }: ServerMessage): boolean {
   return routine === 'SyncRepWaitForLSN';
 }
 
 /** A notice of the engine, or an ERROR. */
-type Said = {
+type ServerMessage = {
   readonly [field in 'routine' | 'code' | 'message' | 'constraint' | 'column' | 'position' | 'where']?:
     | string
     | undefined;
@@ -322,7 +322,7 @@ type Said = {
 const notCommitted = 'ErrorIfPostCommitFailedShardPlacements';
 
 /** A query object for node-postgres that reads up to one ReadyForQuery. */
-class Answer {
+class RoundTripQuery {
   readonly #client: ClientBase;
   readonly #messages: Iterable<Buffer>;
   readonly #statements: number;
@@ -336,7 +336,7 @@ class Answer {
   /** The ERROR of the engine, until it is ready again. */
   #error: DatabaseError | null = null;
   /** What another server has said, as a warning of the engine. */
-  #elsewhere: Said | null = null;
+  #elsewhere: ServerMessage | null = null;
   /** Whether the statement that is running has returned a row. */
   #hasRow = false;
   #ended = false;
@@ -355,7 +355,7 @@ class Answer {
     this.#end = end;
   }
 
-  heard(said: Said): void {
+  heard(said: ServerMessage): void {
     if (isCutShort(said)) this.#isCutShort = true;
     if (said.routine === handedOn) this.#elsewhere = said;
   }

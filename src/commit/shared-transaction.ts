@@ -43,7 +43,7 @@ export interface GroupTransactions {
   mayShare(group: Group): boolean;
 }
 
-interface Waiting {
+interface WaitingGroup {
   readonly group: Group;
   readonly resolve: (outcomes: readonly Outcome[] | Promise<readonly Outcome[]>) => void;
 }
@@ -66,18 +66,18 @@ interface Shared {
   wasSlow: boolean;
 }
 
-interface Held {
+interface HeldSlot {
   readonly sinceMs: number;
   /** Gives the slot back, once. */
   readonly done: () => void;
 }
 
 /** The state of one database. */
-interface Line {
+interface DatabaseSharing {
   readonly slots: Semaphore;
-  waiting: Waiting[];
+  waiting: WaitingGroup[];
   /** The transactions that hold slots. */
-  readonly held: Set<Held>;
+  readonly held: Set<HeldSlot>;
   /** A timer checks whether one of them is slow. */
   isWatched: boolean;
   /** How many tables a shared transaction should have at most. */
@@ -103,7 +103,7 @@ const usualStepsMax = 14;
 export class GroupSharing implements GroupCommit {
   readonly #transactions: GroupTransactions;
   readonly #context: Pick<StageContext, 'clock' | 'limits'>;
-  readonly #lines = new Map<string, Line>();
+  readonly #lines = new Map<string, DatabaseSharing>();
   readonly #tables = rememberedOf<Target, Shared>(() => ({ apart: null, wasSlow: false }));
 
   constructor(transactions: GroupTransactions, context: Pick<StageContext, 'clock' | 'limits'>) {
@@ -120,23 +120,29 @@ export class GroupSharing implements GroupCommit {
     });
   }
 
-  #lineOf({ database }: Target): Line {
+  #lineOf({ database }: Target): DatabaseSharing {
     const known = this.#lines.get(database);
     if (known !== undefined) return known;
     const { sharedTransactionsMax, sharedTablesMax, sharedQuickMs: usualMs } = this.#context.limits;
     const slots = new Semaphore(sharedTransactionsMax);
     const tables = Math.min(tablesAtFirst, sharedTablesMax);
-    const atFirst = { waiting: [], held: new Set<Held>(), isWatched: false, failures: 0, pausedUntilMs: 0 };
-    const line: Line = { slots, tables, usualMs, ...atFirst };
+    const atFirst = {
+      waiting: [],
+      held: new Set<HeldSlot>(),
+      isWatched: false,
+      failures: 0,
+      pausedUntilMs: 0,
+    };
+    const line: DatabaseSharing = { slots, tables, usualMs, ...atFirst };
     this.#lines.set(database, line);
     return line;
   }
 
-  #slowMs({ usualMs }: Line): number {
+  #slowMs({ usualMs }: DatabaseSharing): number {
     return Math.max(this.#context.limits.sharedQuickMs, slowTimes * usualMs);
   }
 
-  #learn(line: Line, groups: number, ms: number): void {
+  #learn(line: DatabaseSharing, groups: number, ms: number): void {
     const factor = usualStep ** Math.min(groups, usualStepsMax);
     const next =
       ms > line.usualMs ? Math.min(ms, line.usualMs * factor) : Math.max(ms, line.usualMs / factor);
@@ -153,7 +159,7 @@ export class GroupSharing implements GroupCommit {
   }
 
   /** Starts waiting groups if there is a slot. */
-  #goOn(line: Line): void {
+  #goOn(line: DatabaseSharing): void {
     if (line.waiting.length === 0) return;
     const done = line.slots.takeNow();
     if (done === null) return;
@@ -170,14 +176,14 @@ export class GroupSharing implements GroupCommit {
     this.#goOn(line);
   }
 
-  #let(line: Line, held: Held): void {
+  #let(line: DatabaseSharing, held: HeldSlot): void {
     if (!line.held.delete(held)) return;
     held.done();
     this.#goOn(line);
   }
 
   /** A slow transaction loses its slot, after twice that time at most; however slow others are, after twice `sharedStatementMs`. */
-  #watch(line: Line): void {
+  #watch(line: DatabaseSharing): void {
     if (line.isWatched) return;
     line.isWatched = true;
     const slowMs = Math.min(this.#slowMs(line), this.#context.limits.sharedStatementMs);
@@ -190,7 +196,7 @@ export class GroupSharing implements GroupCommit {
   }
 
   /** The first waiting groups, as many as fit one transaction. */
-  #take(line: Line): readonly Waiting[] {
+  #take(line: DatabaseSharing): readonly WaitingGroup[] {
     const { sharedBytesMax } = this.#context.limits;
     let bytes = 0;
     let count = 0;
@@ -205,7 +211,7 @@ export class GroupSharing implements GroupCommit {
   }
 
   /** The returned function tells the groups their outcomes. */
-  async #go(line: Line, taken: readonly Waiting[]): Promise<() => void> {
+  async #go(line: DatabaseSharing, taken: readonly WaitingGroup[]): Promise<() => void> {
     const [first] = taken;
     if (first === undefined) return nothing;
     if (taken.length === 1) {
@@ -237,7 +243,7 @@ export class GroupSharing implements GroupCommit {
     if (isSecond) table.apart = { untilMs: Infinity, forMs: (table.apart ?? shares).forMs };
   }
 
-  async #alone(line: Line, group: Group): Promise<readonly Outcome[]> {
+  async #alone(line: DatabaseSharing, group: Group): Promise<readonly Outcome[]> {
     const { clock, limits } = this.#context;
     const { target } = group;
     const { outcomes, ms } = await this.#transactions.alone(group);

@@ -20,7 +20,7 @@ export interface ValueAtFault {
 }
 
 /** Some rows of a request: [from, to). */
-interface Range {
+interface RowsBetween {
   readonly from: number;
   readonly to: number;
 }
@@ -123,9 +123,9 @@ export class ValueSearch {
   /** The first of `count` things for which a question fails; `ask` puts one question for each range of them. */
   async #search(
     count: number,
-    ask: (ranges: readonly Range[]) => Promise<(Failed | null)[]>,
+    ask: (ranges: readonly RowsBetween[]) => Promise<(Failed | null)[]>,
   ): Promise<{ readonly at: number; readonly failed: Failed } | null> {
-    let range: Range = { from: 0, to: count };
+    let range: RowsBetween = { from: 0, to: count };
     for (;;) {
       const cut = range.to - range.from === 1 ? [range] : parts(range);
       const answers = await ask(cut);
@@ -141,7 +141,7 @@ export class ValueSearch {
   /** All of `count` things for which a question fails. */
   async #searchAll(
     count: number,
-    ask: (ranges: readonly Range[]) => Promise<(Failed | null)[]>,
+    ask: (ranges: readonly RowsBetween[]) => Promise<(Failed | null)[]>,
   ): Promise<number[]> {
     const found: number[] = [];
     let cut = parts({ from: 0, to: count });
@@ -154,12 +154,12 @@ export class ValueSearch {
     return found;
   }
 
-  #decode(rows: Rows, range: Range, columns: readonly Column[]): Ask {
+  #decode(rows: Rows, range: RowsBetween, columns: readonly Column[]): AskProbe {
     return () => this.#table.probe(columns, [part(rows, range, rows.deletes)], this.#facts);
   }
 
   /** The failure of each question, or null. Questions that may no longer be asked count as not failed. */
-  async #ask(questions: readonly Ask[]): Promise<(Failed | null)[]> {
+  async #ask(questions: readonly AskProbe[]): Promise<(Failed | null)[]> {
     const answers: (Failed | null)[] = [];
     for (let at = 0; at < questions.length && this.#left > 0; at += questionsMax) {
       const some = questions.slice(at, at + Math.min(questionsMax, this.#left));
@@ -176,7 +176,7 @@ export class ValueSearch {
   }
 
   /** Puts each question on its own, so that its failure does not prevent the others. */
-  async #put(questions: readonly Ask[]): Promise<EngineReply[]> {
+  async #put(questions: readonly AskProbe[]): Promise<EngineReply[]> {
     const messages: Buffer[] = [];
     const counts: number[] = [];
     for (const ask of questions) {
@@ -194,15 +194,15 @@ export class ValueSearch {
 }
 
 /** A question about some rows, made when it is put. */
-type Ask = () => ProbeStatement | null;
+type AskProbe = () => ProbeStatement | null;
 
-function part({ documents }: Rows, { from, to }: Range, without: Uint8Array | null): RowRange {
+function part({ documents }: Rows, { from, to }: RowsBetween, without: Uint8Array | null): RowRange {
   return { documents, from, to, without };
 }
 
-function parts({ from, to }: Range): Range[] {
+function parts({ from, to }: RowsBetween): RowsBetween[] {
   const size = Math.ceil((to - from) / partsMax);
-  const ranges: Range[] = [];
+  const ranges: RowsBetween[] = [];
   for (let at = from; at < to; at += size) ranges.push({ from: at, to: Math.min(to, at + size) });
   return ranges;
 }

@@ -20,11 +20,11 @@ type HeldLimits = Pick<
 /** All entries of one table, oldest first. */
 interface OfTable {
   readonly target: Target;
-  readonly entries: Map<string, Entry>;
+  readonly entries: Map<string, AcceptedRequest>;
   bytes: number;
 }
 
-interface Entry {
+interface AcceptedRequest {
   readonly of: OfTable;
   readonly request: Omit<HeldRequest, 'body' | 'database' | 'schema' | 'table'>;
   /** One character per byte: for many small values this is cheaper than buffers. */
@@ -38,7 +38,7 @@ export class AcceptedRequests {
   readonly #limits: HeldLimits;
   readonly #known: (table: TableName) => Target | null | undefined;
   /** Oldest first. */
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, AcceptedRequest>();
   readonly #tables = new Map<Target, OfTable>();
   #bytes = 0;
   /** Makes names that no other process, now or before, uses, and that nobody can guess. */
@@ -64,11 +64,11 @@ export class AcceptedRequests {
     const start = body.toString('latin1', 0, heldBodyBytesMax);
     const texts = rawHeaders.reduce((sum, text) => sum + text.length, requestTarget.length);
     const bytes = heldCostBytes + start.length + 4 * texts;
-    const of = this.#tables.get(target) ?? { target, entries: new Map<string, Entry>(), bytes: 0 };
+    const of = this.#tables.get(target) ?? { target, entries: new Map<string, AcceptedRequest>(), bytes: 0 };
     this.#count += 1;
     const name = `${this.#mine}.${this.#count}`;
     const request = { ...shown, atMs, bodyBytes: body.length };
-    const entry: Entry = { of, request, body: start, bytes, event: undefined };
+    const entry: AcceptedRequest = { of, request, body: start, bytes, event: undefined };
     this.#tables.set(target, of);
     of.entries.set(name, entry);
     this.#entries.set(name, entry);
@@ -122,7 +122,7 @@ export class AcceptedRequests {
     };
   }
 
-  #forgetFirst(entries: ReadonlyMap<string, Entry>): void {
+  #forgetFirst(entries: ReadonlyMap<string, AcceptedRequest>): void {
     const [first] = entries.keys();
     if (first !== undefined) this.forget(first);
   }

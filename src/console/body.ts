@@ -23,13 +23,13 @@ import type { HeldQuestion } from '../observe/tail.ts';
 import { anyKept } from './request-statements.ts';
 import type { KeptFilter } from './request-statements.ts';
 
-type Members = Readonly<Record<string, unknown>>;
+type BodyMembers = Readonly<Record<string, unknown>>;
 
 /** At most `bytesMax`: the limit is low before login. */
 export async function readObject(
   request: IncomingMessage,
   bytesMax: number = limits.consoleBodyBytesMax,
-): Promise<Members> {
+): Promise<BodyMembers> {
   const pieces: Buffer[] = [];
   let bytes = 0;
   if (Number(request.headers['content-length'] ?? 0) > bytesMax) throw tooLarge(bytesMax);
@@ -53,10 +53,10 @@ export async function readObject(
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw malformed('the body is no JSON object');
-  return value as Members;
+  return value as BodyMembers;
 }
 
-export function readLogin({ link, shared, user, password, database }: Members): LoginRequest {
+export function readLogin({ link, shared, user, password, database }: BodyMembers): LoginRequest {
   if (typeof link === 'string') return { link };
   if (typeof shared === 'string') return { shared };
   if (!isText(user) || typeof password !== 'string')
@@ -65,12 +65,12 @@ export function readLogin({ link, shared, user, password, database }: Members): 
   return { user, password, ...(isText(database) && !database.includes('\0') ? { database } : {}) };
 }
 
-export function readShared({ key, drop = false }: Members): SharedCall {
+export function readShared({ key, drop = false }: BodyMembers): SharedCall {
   if (typeof key !== 'string' || typeof drop !== 'boolean') throw malformed('a link that logs in has a key');
   return { key, drop };
 }
 
-export function readSqlCall({ sql, write, own = false, zone = '' }: Members): SqlCall {
+export function readSqlCall({ sql, write, own = false, zone = '' }: BodyMembers): SqlCall {
   if (!isText(sql) || typeof write !== 'boolean' || typeof own !== 'boolean')
     throw malformed('a statement has sql and write, and own if it is one of the console');
   if (sql.includes('\0')) throw malformed('the SQL holds a zero byte');
@@ -80,11 +80,11 @@ export function readSqlCall({ sql, write, own = false, zone = '' }: Members): Sq
 }
 
 /** The checks of tables, as the catalog has them. */
-export function readChecks({ checks }: Members): readonly SenderCheck[] {
+export function readChecks({ checks }: BodyMembers): readonly SenderCheck[] {
   if (!Array.isArray(checks) || checks.length > limits.consoleChecksMax)
     throw malformed(`checks is a list of at most ${limits.consoleChecksMax}`);
   return (checks as unknown[]).map((it) => {
-    const { expression, secrets } = (it ?? {}) as Members;
+    const { expression, secrets } = (it ?? {}) as BodyMembers;
     if (
       typeof expression !== 'string' ||
       !Array.isArray(secrets) ||
@@ -95,7 +95,7 @@ export function readChecks({ checks }: Members): readonly SenderCheck[] {
   });
 }
 
-export function readTest({ sender, secret, schema, table }: Members): Omit<TestRequest, 'database'> {
+export function readTest({ sender, secret, schema, table }: BodyMembers): Omit<TestRequest, 'database'> {
   if (typeof sender !== 'string' || typeof secret !== 'string')
     throw malformed('a test has sender and secret');
   if (!isText(schema) || !isText(table)) throw malformed('a test has schema and table');
@@ -103,15 +103,15 @@ export function readTest({ sender, secret, schema, table }: Members): Omit<TestR
 }
 
 /** A form of the wizard, and a request to try it on. */
-export function readTrial({ form, secret, request }: Members): HmacTrial {
+export function readTrial({ form, secret, request }: BodyMembers): HmacTrial {
   if (!isHmacForm(form) || !isText(secret)) throw malformed('a check to try has form and secret');
-  const { headers, body } = (request ?? {}) as Members;
+  const { headers, body } = (request ?? {}) as BodyMembers;
   if (typeof body !== 'string') throw malformed('a request to try has headers and body');
   return { form, secret, request: { headers: readHeaders(headers), body } };
 }
 
 /** Tables by oid: as many as a page of them has. */
-export function readOids({ oids }: Members): readonly number[] {
+export function readOids({ oids }: BodyMembers): readonly number[] {
   const isOid = (it: unknown): it is number => Number.isSafeInteger(it) && Number(it) > 0;
   if (!Array.isArray(oids) || oids.length > endpointsPage || !oids.every(isOid))
     throw malformed(`oids are at most ${endpointsPage} numbers`);
@@ -119,18 +119,18 @@ export function readOids({ oids }: Members): readonly number[] {
 }
 
 /** `database`: for sessions that may see all of them. */
-export function readHeld({ held, database, schema, table }: Members): Omit<HeldQuestion, 'oid'> {
+export function readHeld({ held, database, schema, table }: BodyMembers): Omit<HeldQuestion, 'oid'> {
   if (!isText(held) || !isText(schema) || !isText(table))
     throw malformed('a request that is held is named by held, schema and table');
   return { held, schema, table, database: isText(database) ? database : '' };
 }
 
-export function readRetry({ filter, force }: Members): RetryCall {
+export function readRetry({ filter, force }: BodyMembers): RetryCall {
   if (typeof force !== 'boolean') throw malformed('a retry has filter and force');
   return { filter: readFilter(filter), force };
 }
 
-export function readList({ filter, from = null, counts = false }: Members): ListCall {
+export function readList({ filter, from = null, counts = false }: BodyMembers): ListCall {
   if (typeof counts !== 'boolean') throw malformed('a list has filter, and may have from and counts');
   const [ms, id] = Array.isArray(from) ? (from as unknown[]) : [0, 'r0'];
   if (!isMoment(ms) || !isText(id)) throw malformed('from is a time in ms and an id');
@@ -140,7 +140,7 @@ export function readList({ filter, from = null, counts = false }: Members): List
 /** What is missing is no filter. */
 function readFilter(filter: unknown): KeptFilter {
   if (typeof filter !== 'object' || filter === null) throw malformed('a filter is an object');
-  const given = filter as Members;
+  const given = filter as BodyMembers;
   const read = Object.entries(anyKept).map(([name, none]) => {
     const value = given[name] ?? none;
     const fits =
@@ -158,7 +158,7 @@ function readFilter(filter: unknown): KeptFilter {
 const isMoment = (value: unknown): value is number =>
   Number.isInteger(value) && (value as number) >= 0 && (value as number) < Date.UTC(10_000, 0);
 
-export function readReplay(given: Members): ReplayRequest {
+export function readReplay(given: BodyMembers): ReplayRequest {
   const { schema, table, method, query, headers, body, sign, checked, vouched = '' } = given;
   if (!isText(schema) || !isText(table)) throw malformed('a request to send has schema and table');
   if (typeof method !== 'string' || !/^[A-Z]{1,16}$/.test(method)) throw malformed('the method is no method');

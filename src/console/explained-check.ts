@@ -9,12 +9,12 @@ export interface StepInWords {
   readonly detail: string;
 }
 
-interface Row {
+interface CheckStep {
   readonly expression: string;
   readonly value: string;
 }
 
-export function stepsInWords(rows: readonly Row[]): StepInWords[] {
+export function stepsInWords(rows: readonly CheckStep[]): StepInWords[] {
   const found = rows.flatMap(
     (row, i) => headerStep(row) ?? clockStep(row, rows[i - 1]) ?? signatureStep(row) ?? [],
   );
@@ -24,7 +24,7 @@ export function stepsInWords(rows: readonly Row[]): StepInWords[] {
 
 const header = /^headers->>'([^']+)'$/;
 
-function headerStep({ expression, value }: Row): StepInWords | null {
+function headerStep({ expression, value }: CheckStep): StepInWords | null {
   const name = header.exec(expression)?.[1];
   if (name === undefined) return null;
   if (value === 'NULL') return { kind: 'bad', what: `The request has no header ${name}`, detail: '' };
@@ -43,7 +43,7 @@ const plainOf = (value: string): string =>
 
 const limit = /^abs\(.*\bnow\(\).*\) <= (\d+)$/s;
 
-function clockStep({ expression, value }: Row, before: Row | undefined): StepInWords | null {
+function clockStep({ expression, value }: CheckStep, before: CheckStep | undefined): StepInWords | null {
   const seconds = limit.exec(expression)?.[1];
   if (seconds === undefined) return null;
   const apart = Number(before?.value);
@@ -56,7 +56,7 @@ function clockStep({ expression, value }: Row, before: Row | undefined): StepInW
 const comparison = /^secure_compare(?:_any)?\(/;
 const keyed = /\bhmac\(("(?:[^"]|"")+"|\w+),/;
 
-function signatureStep({ expression, value }: Row): StepInWords | null {
+function signatureStep({ expression, value }: CheckStep): StepInWords | null {
   if (!comparison.test(expression)) return null;
   const secret = keyed.exec(expression)?.[1];
   const isWhole = secret !== undefined;

@@ -212,13 +212,13 @@ const checks: Readonly<Record<Cause['kind'], (checked: Checked) => Explained>> =
   }),
 };
 
-interface Entry {
+interface ExplainedEntry {
   readonly title: string;
   readonly says?: string;
   readonly todo: readonly NextStep[];
 }
 
-function entryOf(it: ToExplain): Entry {
+function entryOf(it: ToExplain): ExplainedEntry {
   const { code, status } = it;
   const made = Object.hasOwn(entries, code) ? entries[code as keyof typeof entries] : undefined;
   if (made !== undefined) return typeof made === 'function' ? made(it) : made;
@@ -247,7 +247,7 @@ function entryOf(it: ToExplain): Entry {
 }
 
 const fixSender = (what: string, why: string): readonly NextStep[] => [{ what, why }];
-const come = (title: string, says: string): Entry => ({
+const come = (title: string, says: string): ExplainedEntry => ({
   title,
   says,
   todo: [
@@ -259,7 +259,7 @@ const come = (title: string, says: string): Entry => ({
   ],
 });
 
-const large = ({ bytes }: ToExplain): Entry => ({
+const large = ({ bytes }: ToExplain): ExplainedEntry => ({
   title:
     bytes === null
       ? 'The body is larger than this endpoint accepts.'
@@ -274,7 +274,7 @@ const large = ({ bytes }: ToExplain): Entry => ({
 });
 
 /** `place`: of a body of several documents, e.g. `line 7`. */
-const notJson = ({ reason }: ToExplain): Entry => {
+const notJson = ({ reason }: ToExplain): ExplainedEntry => {
   const [, place] = /^((?:line|item) \d+): /.exec(reason ?? '') ?? [];
   const what = notJsonOf(reason);
   return {
@@ -289,7 +289,7 @@ const notJson = ({ reason }: ToExplain): Entry => {
   };
 };
 
-const misfit = (it: ToExplain): Entry => {
+const misfit = (it: ToExplain): ExplainedEntry => {
   if (notJsonOf(it.reason) !== null) return notJson(it);
   if (isNoObject(it.reason))
     return {
@@ -316,7 +316,7 @@ const misfit = (it: ToExplain): Entry => {
   };
 };
 
-const refusedRow = ({ reason, door }: ToExplain): Entry => {
+const refusedRow = ({ reason, door }: ToExplain): ExplainedEntry => {
   const column = columnOf(reason);
   return {
     title: column === null ? 'The table refused the row.' : `Column ${column} of the table refused the row.`,
@@ -335,7 +335,7 @@ const refusedRow = ({ reason, door }: ToExplain): Entry => {
   };
 };
 
-const entries: Readonly<Record<string, Entry | ((it: ToExplain) => Entry)>> = {
+const entries: Readonly<Record<string, ExplainedEntry | ((it: ToExplain) => ExplainedEntry)>> = {
   body_too_large: large,
   payload_undecodable: misfit,
   row_refused: refusedRow,

@@ -22,7 +22,7 @@ export interface ReplayDeps {
   readonly base: string | null;
 }
 
-type Headers = ReplayRequest['headers'];
+type ReplayHeaders = ReplayRequest['headers'];
 
 /** Headers of the connection, of this machine as its own client, and those in which a proxy names the caller. */
 const left =
@@ -51,7 +51,7 @@ export async function replayed(
   const replaced = new Set(renewed.map(([name]) => name));
   const kept = headers.filter(([name]) => !left.test(name) && !replaced.has(name.toLowerCase()));
   const { search } = new URL(signed.url);
-  const all: Headers = [...kept, ...renewed];
+  const all: ReplayHeaders = [...kept, ...renewed];
   return askOwn(`${own}${path}${search}`, { method, headers: all, body: signed.body });
 }
 
@@ -72,7 +72,7 @@ async function sourceOf(
 }
 
 /** By name in lower case. */
-function firstOf(headers: Headers): Record<string, string> {
+function firstOf(headers: ReplayHeaders): Record<string, string> {
   return Object.fromEntries(headers.toReversed().map(([name, value]) => [name.toLowerCase(), value]));
 }
 

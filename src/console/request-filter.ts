@@ -7,9 +7,9 @@ import type { LineFilter, TailLine } from '../observe/tail.ts';
 /** What became of a request. `later`: its sender was told to come again. */
 export type RequestResult = 'stored' | 'spooled' | 'refused' | 'later' | 'handshake';
 
-type Outcome = Pick<TailLine, 'status' | 'code'>;
+type FilteredOutcome = Pick<TailLine, 'status' | 'code'>;
 
-export function resultOf({ status, code }: Outcome): RequestResult {
+export function resultOf({ status, code }: FilteredOutcome): RequestResult {
   if (code === 'committed') return 'stored';
   if (code === 'spooled' || code === 'handshake') return code;
   return status >= 500 || status === 429 || status === 408 ? 'later' : 'refused';
@@ -55,10 +55,10 @@ function says({ id, address, path = '', schema, table, event = '' }: TailLine, t
 /** Ids end in a number: `ring.12`, `r12`. */
 const numberOf = (id: string): number => Number(/\d+$/.exec(id)?.[0] ?? 0);
 
-type Placed = Pick<TailLine, 'arrivedAtMs' | 'id'>;
+type PlacedLine = Pick<TailLine, 'arrivedAtMs' | 'id'>;
 
 /** Negative: `a` comes first. What is remembered comes before what is stored, if both are of one millisecond. */
-export function byArrival(a: Placed, b: Placed): number {
+export function byArrival(a: PlacedLine, b: PlacedLine): number {
   return (
     b.arrivedAtMs - a.arrivedAtMs ||
     rankOf(a.id) - rankOf(b.id) ||
@@ -76,5 +76,5 @@ export const rankOf = (id: string): number => (isKept(id) ? 1 : /^h\d+$/.test(id
 /** The id of a place after all requests of its millisecond: handshakes come last, and their numbers begin at 1. */
 export const lastOfItsMs = 'h0';
 
-export const isBeyond = (line: Placed, [arrivedAtMs, id]: readonly [number, string]): boolean =>
+export const isBeyond = (line: PlacedLine, [arrivedAtMs, id]: readonly [number, string]): boolean =>
   byArrival(line, { arrivedAtMs, id }) > 0;

@@ -22,7 +22,7 @@ export interface ListDeps {
   rights(): Promise<TailRights | null>;
 }
 
-type Row = Readonly<Record<string, string | null>>;
+type ListRow = Readonly<Record<string, string | null>>;
 
 /** Lines of tables that the role does not own are dropped only here, so more of them are asked for. */
 const rememberedMax = (rights: TailRights, max: number): number =>
@@ -186,7 +186,7 @@ export async function findRequest(id: string, deps: ListDeps): Promise<ListedReq
 }
 
 /** null: the database does not answer. */
-async function rowsOf(sql: string | null, deps: ListDeps): Promise<readonly Row[] | null> {
+async function rowsOf(sql: string | null, deps: ListDeps): Promise<readonly ListRow[] | null> {
   if (sql === null) return [];
   try {
     const table = await deps.ask({ sql, write: false, own: true });

@@ -1,14 +1,14 @@
 /** Rows of headgate.rejected_requests and headgate.handshakes as requests of the list, for the server and for the page. Pure. */
 import type { ListedRequest } from './api.ts';
 
-type Row = Readonly<Record<string, string | null>>;
+type RowOfTexts = Readonly<Record<string, string | null>>;
 
 /** ms since 1970, of a time as PostgreSQL writes it: `2026-01-31 12:00:00.123456+00`; NaN for NULL. */
 export function timeOf(text: string | null): number {
   return text === null ? NaN : Date.parse(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
 }
 
-export function rejectedRow(row: Row): ListedRequest {
+export function rejectedRow(row: RowOfTexts): ListedRequest {
   const text = (name: string): string => row[name] ?? '';
   const optional = {
     ...((row['sender'] ?? null) === null ? {} : { sender: text('sender') }),
@@ -38,7 +38,7 @@ export function rejectedRow(row: Row): ListedRequest {
   };
 }
 
-export function handshakeRow(row: Row): ListedRequest {
+export function handshakeRow(row: RowOfTexts): ListedRequest {
   const text = (name: string): string => row[name] ?? '';
   return {
     id: `h${text('id')}`,

@@ -21,12 +21,12 @@ export interface KeptFilter extends LineFilter {
 
 export const anyKept: KeptFilter = { ...anyLine, stored: '', checked: '', cause: '' };
 
-type Place = readonly [number, string];
+type ListPlace = readonly [number, string];
 
 const time = (ms: number): string => `timestamptz '${new Date(ms).toISOString()}'`;
 
 /** Those beyond the place, for rows of this rank (`rankOf`). */
-function beyond(column: string, from: Place | null, rank: number): string[] {
+function beyond(column: string, from: ListPlace | null, rank: number): string[] {
   if (from === null) return [];
   const [ms, id] = from;
   const own = rankOf(id);
@@ -84,7 +84,7 @@ const refusedColumns = `id, received_at, schema_name, table_name, door, status, 
     ${owned('schema_name', 'table_name')} AS owned`;
 
 export interface Slice {
-  readonly from: Place | null;
+  readonly from: ListPlace | null;
   readonly max: number;
   /** Requests that are looked through for a text. */
   readonly scanned: number;

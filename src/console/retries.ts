@@ -14,17 +14,17 @@ import { countWaiting, retryBatch } from './request-statements.ts';
 import type { KeptFilter } from './request-statements.ts';
 import { countRetried } from './statements.ts';
 
-type Run = (call: SqlCall) => Promise<SqlTable | undefined>;
+type RunCall = (call: SqlCall) => Promise<SqlTable | undefined>;
 
 export class RunningRetry {
-  readonly #run: Run;
+  readonly #run: RunCall;
   readonly #filter: KeptFilter;
   readonly #force: boolean;
   readonly #cancelling: AbortController;
   #state: RetryState = { kind: 'running', total: 0, asked: 0, said: [], outcomes: [], error: null };
 
   /** `signal`: the session has ended. */
-  constructor(run: Run, filter: KeptFilter, force: boolean, signal: AbortSignal) {
+  constructor(run: RunCall, filter: KeptFilter, force: boolean, signal: AbortSignal) {
     this.#run = run;
     this.#filter = filter;
     this.#force = force;
@@ -94,16 +94,16 @@ export class RunningRetry {
   }
 }
 
-type Counts = RetryState['said'];
+type WordCounts = RetryState['said'];
 
-function addedUp(before: Counts, words: readonly string[]): Counts {
+function addedUp(before: WordCounts, words: readonly string[]): WordCounts {
   return merged(
     before,
     words.map((word): readonly [string, number] => [word, 1]),
   );
 }
 
-function merged(before: Counts, more: Counts): Counts {
+function merged(before: WordCounts, more: WordCounts): WordCounts {
   const counts = new Map(before);
   for (const [word, count] of more) counts.set(word, (counts.get(word) ?? 0) + count);
   return [...counts];

@@ -12,11 +12,11 @@ import { isWorthKeeping } from '../reject/redact.ts';
 import type { StoredRefusal } from '../types/journal.ts';
 import { byArrival, isBeyond, matchesLine } from './request-filter.ts';
 
-type Outcome = Extract<Observation, { kind: 'request.answered' | 'batch.answered' }>;
+type AnsweredOutcome = Extract<Observation, { kind: 'request.answered' | 'batch.answered' }>;
 
 export class Ring implements TailSource {
   readonly #clock: () => number;
-  readonly #outcomes: (Outcome | undefined)[] = Array.from({ length: limits.tailRingMax });
+  readonly #outcomes: (AnsweredOutcome | undefined)[] = Array.from({ length: limits.tailRingMax });
   readonly #times = new Float64Array(limits.tailRingMax);
   /** The ids of those that were written down. */
   readonly #refusals: (string | undefined)[] = Array.from({ length: limits.tailRingMax });
@@ -83,7 +83,7 @@ export class Ring implements TailSource {
     return null;
   }
 
-  #takeEarly(outcome: Outcome): string | undefined {
+  #takeEarly(outcome: AnsweredOutcome): string | undefined {
     const since = this.#clock() - limits.tailKeptMs;
     const inTime = this.#early.filter(({ atMs }) => atMs > since);
     const found = inTime.find(({ row }) => isOf(row, outcome));
@@ -156,7 +156,7 @@ export class Ring implements TailSource {
 }
 
 /** Whether it is written down, unless there are too many. */
-function isKept(outcome: Outcome | undefined): boolean {
+function isKept(outcome: AnsweredOutcome | undefined): boolean {
   if (outcome?.table?.oid === undefined) return false;
   const { code } = outcome;
   if (code === 'committed' || code === 'handshake' || code === 'spooled') return false;
@@ -166,7 +166,7 @@ function isKept(outcome: Outcome | undefined): boolean {
 /** A batch has neither the address nor the time of its request. */
 function isOf(
   { database, oid, code, arrivedAtMs, remoteAddress }: StoredRefusal,
-  outcome: Outcome | undefined,
+  outcome: AnsweredOutcome | undefined,
 ) {
   if (outcome === undefined || outcome.code !== code) return false;
   const { table } = outcome;
@@ -175,7 +175,7 @@ function isOf(
   return outcome.arrivedAtMs === arrivedAtMs && outcome.remoteAddress === remoteAddress;
 }
 
-function lineOf(outcome: Outcome, id: string, atMs: number): TailLine {
+function lineOf(outcome: AnsweredOutcome, id: string, atMs: number): TailLine {
   const { database, schema, table } = outcome.table ?? { database: '', schema: '', table: '' };
   const { code, rows, seconds } = outcome;
   const { oid, sender } = outcome.table ?? {};

@@ -21,14 +21,14 @@ export type ConsoleUser =
   | { readonly kind: 'owner' };
 
 /** A login. All that came of it ends with it. */
-interface Login<Held> {
+interface OwnLogin<Held> {
   /** By which the tabs of a browser tell whether they belong together; it gives no rights. */
   readonly id: string;
   readonly beganMs: number;
   usedMs: number;
   readonly sessions: Set<ConsoleSession<Held>>;
   /** The login that was shared with this one, which ends no later; null: none. */
-  readonly maker: Login<Held> | null;
+  readonly maker: OwnLogin<Held> | null;
 }
 
 export interface ConsoleSession<Held> {
@@ -36,7 +36,7 @@ export interface ConsoleSession<Held> {
   readonly held: Held;
   /** Aborted when it ends. */
   readonly ended: AbortController;
-  readonly login: Login<Held>;
+  readonly login: OwnLogin<Held>;
 }
 
 interface Token<Held> {
@@ -46,7 +46,7 @@ interface Token<Held> {
 
 export class ConsoleSessions<Held> {
   readonly #links = new Map<string, number>();
-  readonly #logins = new Set<Login<Held>>();
+  readonly #logins = new Set<OwnLogin<Held>>();
   /** By their digests. Each tab of a browser has one. */
   readonly #tokens = new Map<string, Token<Held>>();
   /** The times of the last attempts by network; the networks in the order of their last attempt. */
@@ -198,21 +198,21 @@ export class ConsoleSessions<Held> {
     for (const login of this.#logins) this.#end(login);
   }
 
-  #guestsOf(login: Login<Held>): number {
+  #guestsOf(login: OwnLogin<Held>): number {
     return [...this.#logins].filter(({ maker }) => maker === login).length;
   }
 
-  #makeRoom(nowMs: number, spared: Login<Held> | null): boolean {
+  #makeRoom(nowMs: number, spared: OwnLogin<Held> | null): boolean {
     this.sweep(nowMs);
     return this.#logins.size < limits.consoleSessionsMax || this.#endLeastUsed(spared);
   }
 
-  #begin(login: Login<Held>, who: ConsoleUser, held: Held): string {
+  #begin(login: OwnLogin<Held>, who: ConsoleUser, held: Held): string {
     this.#logins.add(login);
     return this.#add(login, who, held, login.usedMs);
   }
 
-  #add(login: Login<Held>, who: ConsoleUser, held: Held, nowMs: number): string {
+  #add(login: OwnLogin<Held>, who: ConsoleUser, held: Held, nowMs: number): string {
     const session: ConsoleSession<Held> = { who, held, ended: new AbortController(), login };
     login.sessions.add(session);
     return this.#give(session, nowMs);
@@ -235,8 +235,8 @@ export class ConsoleSessions<Held> {
   }
 
   /** Of the role that has most of them, so that no role ends those of others, the login that was used longest ago. */
-  #endLeastUsed(spared: Login<Held> | null): boolean {
-    const byRole = new Map<string, Login<Held>[]>();
+  #endLeastUsed(spared: OwnLogin<Held> | null): boolean {
+    const byRole = new Map<string, OwnLogin<Held>[]>();
     for (const login of this.#logins) {
       if (login === spared) continue;
       const [session] = login.sessions;
@@ -252,7 +252,7 @@ export class ConsoleSessions<Held> {
     return true;
   }
 
-  #end(login: Login<Held>): void {
+  #end(login: OwnLogin<Held>): void {
     this.#logins.delete(login);
     for (const [key, { session }] of this.#tokens) if (session.login === login) this.#tokens.delete(key);
     for (const session of login.sessions) this.#endSession(session);
@@ -278,10 +278,10 @@ const newLogin = (beganMs: number, usedMs: number) => ({
   sessions: new Set<never>(),
 });
 
-const leastOf = (logins: readonly Login<unknown>[]): number =>
+const leastOf = (logins: readonly OwnLogin<unknown>[]): number =>
   Math.min(...logins.map(({ usedMs }) => usedMs));
 
-function isOver({ beganMs, usedMs, maker }: Login<unknown>, nowMs: number): boolean {
+function isOver({ beganMs, usedMs, maker }: OwnLogin<unknown>, nowMs: number): boolean {
   if (nowMs - usedMs >= limits.consoleIdleMs || nowMs - beganMs >= limits.consoleSessionMs) return true;
   return maker !== null && isOver(maker, nowMs);
 }

@@ -293,12 +293,12 @@ type ReadEnd =
   | { readonly kind: 'done' | 'too_large' | 'copying' | 'late' }
   | { readonly kind: 'failed'; readonly error: unknown };
 
-interface Field {
+interface SqlField {
   readonly name: string;
   readonly dataTypeID: number;
 }
 
-interface Open {
+interface OpenTable {
   readonly columns: readonly SqlColumn[];
   readonly rows: (readonly (string | null)[])[];
   more: boolean;
@@ -316,7 +316,7 @@ class BoundedQuery {
   readonly notices: SqlNotice[] = [];
   readonly write: boolean;
   readonly #sql: string;
-  #open: Open | null = null;
+  #open: OpenTable | null = null;
   #end: (end: ReadEnd) => void = () => {};
 
   constructor(sql: string, write: boolean) {
@@ -367,7 +367,7 @@ class BoundedQuery {
     connection.stream.uncork();
   }
 
-  handleRowDescription({ fields }: { readonly fields: readonly Field[] }): void {
+  handleRowDescription({ fields }: { readonly fields: readonly SqlField[] }): void {
     const columns = fields.map(({ name, dataTypeID }) => ({ name, type: dataTypeID }));
     this.#open = { columns, rows: [], more: false };
   }

@@ -7,12 +7,12 @@ import type { HmacTrial, HmacVerdict } from './api.ts';
 import { algorithms, encodings } from './custom-hmac.ts';
 import type { HmacForm, SignedPart, TriedRequest } from './custom-hmac.ts';
 
-type Steps = HmacVerdict['steps'][number][];
+type TrialSteps = HmacVerdict['steps'][number][];
 
 export function tryHmac({ form, secret, request }: HmacTrial, nowMs: number): HmacVerdict {
   const headers = new Map(request.headers.map(([name, value]) => [name.toLowerCase(), value]));
   const given = headers.get(form.header);
-  const steps: Steps = [];
+  const steps: TrialSteps = [];
   if (form.timeHeader !== '') steps.push(timeStep(form, headers.get(form.timeHeader), nowMs));
   if (given === undefined) {
     steps.push({ ok: false, text: `the request has no header ${form.header}` });
@@ -32,7 +32,11 @@ export function tryHmac({ form, secret, request }: HmacTrial, nowMs: number): Hm
   return { steps, fits: other ?? null };
 }
 
-function timeStep({ timeHeader, ageS }: HmacForm, text: string | undefined, nowMs: number): Steps[number] {
+function timeStep(
+  { timeHeader, ageS }: HmacForm,
+  text: string | undefined,
+  nowMs: number,
+): TrialSteps[number] {
   if (text === undefined) return { ok: false, text: `the request has no header ${timeHeader}` };
   if (!/^-?\d{1,15}$/.test(text))
     return { ok: false, text: `${timeHeader} is not a time in seconds since 1970` };

@@ -49,7 +49,7 @@ export function alterChecks(altered: Altered): StatementPlan {
   });
 }
 
-interface Steps {
+interface AlterSteps {
   /** Throws StatementError. null: nothing is known of the table. */
   readonly seal: (table: GuardedTable | null) => readonly StoredAnswer[];
   readonly call: (stored: readonly StoredAnswer[]) => StatementPlan;
@@ -58,7 +58,7 @@ interface Steps {
 function judged(
   { name, session, deps }: Altered,
   clauses: readonly AnswerClause[],
-  steps: Steps,
+  steps: AlterSteps,
 ): StatementPlan {
   const { seal, call } = steps;
   // Errors in the clauses themselves are reported at once.
@@ -76,7 +76,7 @@ function judged(
 }
 
 /** Only the client's session knows which of several tables is meant: at least one of them has to accept the clauses. */
-function acceptable(tables: readonly GuardedTable[], seal: Steps['seal']): readonly StoredAnswer[] {
+function acceptable(tables: readonly GuardedTable[], seal: AlterSteps['seal']): readonly StoredAnswer[] {
   let refused: unknown = null;
   for (const table of tables) {
     try {

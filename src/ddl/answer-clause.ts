@@ -299,7 +299,7 @@ function parse(
   }
 }
 
-interface Refusal {
+interface AnswerRefusal {
   readonly sqlstate: string;
   readonly message: string;
   readonly position: number | null;
@@ -308,11 +308,11 @@ interface Refusal {
   readonly detail?: string | undefined;
 }
 
-function isRefusal(error: unknown): error is Refusal {
+function isRefusal(error: unknown): error is AnswerRefusal {
   return typeof error === 'object' && error !== null && 'sqlstate' in error && 'part' in error;
 }
 
-function placeOf(clause: AnswerClause, { part, position }: Refusal): number {
+function placeOf(clause: AnswerClause, { part, position }: AnswerRefusal): number {
   if (clause.bySender) return clause.start;
   if (part === 'status' || part === 'type') return clause[part]?.start ?? clause.start;
   const source =

@@ -79,7 +79,7 @@ async function atMost<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-interface Asked {
+interface ExplainedCheck {
   readonly name: Name;
   readonly clause: ValidateClause;
   readonly check: ParsedCheck;
@@ -87,7 +87,7 @@ interface Asked {
 }
 
 /** What headgate.open_kept() returns. */
-interface Opened {
+interface OpenedCursors {
   readonly oid: number;
   readonly me: number;
   readonly bodyName: string;
@@ -97,7 +97,7 @@ interface Opened {
 }
 
 async function over(
-  asked: Asked,
+  asked: ExplainedCheck,
   database: string,
   queries: SessionQueries,
   context: DdlContext,
@@ -118,7 +118,7 @@ async function over(
       publicUrl: context.publicUrl,
     });
     const comparison = new Comparison(candidate, explainer, asked.check, opened);
-    await new Reading(queries, context).all(opened, comparison);
+    await new CursorReading(queries, context).all(opened, comparison);
     return comparison.lines();
   } finally {
     // An error within the client's own transaction has ended the cursors already.
@@ -126,10 +126,10 @@ async function over(
   }
 }
 
-const cursorsOf = ({ keeps }: Pick<Opened, 'keeps'>): readonly ('refused' | 'stored')[] =>
+const cursorsOf = ({ keeps }: Pick<OpenedCursors, 'keeps'>): readonly ('refused' | 'stored')[] =>
   keeps.includes('timestamp') ? ['refused', 'stored'] : ['refused'];
 
-async function open({ name, clause, span }: Asked, queries: SessionQueries): Promise<Opened> {
+async function open({ name, clause, span }: ExplainedCheck, queries: SessionQueries): Promise<OpenedCursors> {
   const call = functionCall('open_kept', [
     relationArgument(name),
     displayName(name),
@@ -140,12 +140,12 @@ async function open({ name, clause, span }: Asked, queries: SessionQueries): Pro
     { sql: String(limits.bodyBytesMax) },
   ]);
   const [row] = await queries.run(call);
-  return unpacked(row) as Opened;
+  return unpacked(row) as OpenedCursors;
 }
 
 async function compiled(
-  { check, clause }: Asked,
-  { oid, me, bodyName, secrets }: Opened,
+  { check, clause }: ExplainedCheck,
+  { oid, me, bodyName, secrets }: OpenedCursors,
   database: string,
   context: DdlContext,
 ): Promise<Candidate> {
@@ -163,7 +163,7 @@ function unpacked(row: readonly (string | null)[] | undefined): unknown {
   return JSON.parse(Buffer.from(row?.[0] ?? '', 'base64').toString('utf8'));
 }
 
-class Reading {
+class CursorReading {
   readonly #queries: SessionQueries;
   readonly #now: () => number;
   readonly #until: number;
@@ -176,7 +176,7 @@ class Reading {
     this.#turnUntil = now() + limits.explainOverTurnMs;
   }
 
-  async all(opened: Opened, comparison: Comparison): Promise<void> {
+  async all(opened: OpenedCursors, comparison: Comparison): Promise<void> {
     await this.#of('refused', comparison, (row) => comparison.refused(row as RefusedRow));
     if (cursorsOf(opened).includes('stored'))
       await this.#of('stored', comparison, (row) => comparison.stored(row as StoredRow));

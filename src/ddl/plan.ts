@@ -30,8 +30,8 @@ export type Argument =
   | null
   | { readonly json: unknown }
   | { readonly sql: string }
-  | Statement;
-interface Statement {
+  | NestedStatement;
+interface NestedStatement {
   readonly statement: readonly PlanText[];
 }
 

@@ -44,7 +44,7 @@ export type AnswerFacts = Pick<
   'payloadName' | 'secretsRead' | 'secretsShown' | 'secretLiterals'
 >;
 
-type Asking = Pick<SqlSession, 'database' | 'user'>;
+type AskingRole = Pick<SqlSession, 'database' | 'user'>;
 
 /** The rooms behind the statements. */
 interface Behind {
@@ -148,19 +148,19 @@ export class StatementContext {
   }
 
   /** What is stored on disk of requests to the tables of the asking role, by oid: the session can read what it is sent. */
-  async spool(session: Asking): Promise<Readonly<Record<string, object>>> {
+  async spool(session: AskingRole): Promise<Readonly<Record<string, object>>> {
     const owned = await this.#behind.catalog.ownedBy(session).catch(failStatement);
     const kept = Object.entries(this.#behind.spooled(session.database));
     return Object.fromEntries(kept.filter(([key]) => owned.has(0) || owned.has(parseInt(key, 10))));
   }
 
   /** The URL for webhooks, and whose check guards each table of the asking role, by oid. */
-  endpoints(session: Asking): Promise<object> {
+  endpoints(session: AskingRole): Promise<object> {
     return this.#behind.endpoints.of(session).catch(failStatement);
   }
 
   /** What has changed since of the senders whose checks these tables have, by oid; nothing, if it cannot be found out. Never rejects. */
-  async former(session: Asking): Promise<object> {
+  async former(session: AskingRole): Promise<object> {
     const { tables } = await this.#behind.endpoints.of(session).catch(() => ({ tables: {} }));
     const states: readonly (readonly [string, EndpointState])[] = Object.entries(tables);
     return Object.fromEntries(

@@ -10,13 +10,13 @@ export type Unit = 'second' | 'milli' | 'micro' | 'nano';
 const placesToMicros: { readonly [unit in Unit]: number } = { second: 6, milli: 3, micro: 0, nano: -3 };
 
 /** A parsed JSON number: ±0.digits × 10^point, `digits` without leading zeros, '' for zero. */
-interface Decimal {
+interface JsonDecimal {
   readonly negative: boolean;
   readonly digits: string;
   readonly point: number;
 }
 
-function readDecimal(number: string): Decimal {
+function readDecimal(number: string): JsonDecimal {
   const negative = number.startsWith('-');
   const e = number.search(/[eE]/);
   const mantissa = number.slice(negative ? 1 : 0, e < 0 ? undefined : e);
@@ -33,7 +33,7 @@ function readDecimal(number: string): Decimal {
  * The unit, by the size of the number: seconds, milliseconds, microseconds or nanoseconds since 1970. Right for every moment from
  * 1973-03-03 to 5138-11-16, and what RisingWave's `guess_number_unit` assumes.
  */
-function guessUnit({ digits, point }: Decimal): Unit {
+function guessUnit({ digits, point }: JsonDecimal): Unit {
   if (digits === '' || point <= 11) return 'second';
   if (point <= 14) return 'milli';
   return point <= 17 ? 'micro' : 'nano';
@@ -43,7 +43,7 @@ function guessUnit({ digits, point }: Decimal): Unit {
 const microsDigitsMax = 19;
 
 /** null: too many digits for a moment. */
-function toMicros(decimal: Decimal, unit: Unit): bigint | null {
+function toMicros(decimal: JsonDecimal, unit: Unit): bigint | null {
   const { digits, negative } = decimal;
   if (digits === '') return 0n;
   const point = decimal.point + placesToMicros[unit];

@@ -30,7 +30,7 @@ import {
 import { KeptColumns, RowBytes, Spans } from './row-bytes.ts';
 
 /** The lines of a body that are not blank: `next` until it returns false. */
-class Lines {
+class LineScanner {
   /** Without surrounding white space. */
   start = 0;
   end = 0;
@@ -139,7 +139,7 @@ export function* readInSlices(
   }
 }
 
-interface Reading {
+interface LinesReading {
   readonly body: Buffer;
   readonly plan: RowPlan;
   readonly included: Buffer | null;
@@ -148,9 +148,9 @@ interface Reading {
 }
 
 /** `out` null: the lines are stored unchanged. */
-function* rowsInSlices(reading: Reading, out: RowBytes | null): Generator<void, LineRows> {
+function* rowsInSlices(reading: LinesReading, out: RowBytes | null): Generator<void, LineRows> {
   const { body, plan, included, onProblem } = reading;
-  const lines = new Lines(body, reading.firstLine, plan.scan);
+  const lines = new LineScanner(body, reading.firstLine, plan.scan);
   let ignored = 0;
   const spans = new Spans(Math.ceil(body.length / expectedLineBytes));
   const keeps = new KeptColumns();

@@ -21,11 +21,11 @@ import { defaultOptions } from './options.ts';
 import type { DecodeOptions } from './options.ts';
 import type { RowBytes } from './row-bytes.ts';
 
-interface Entry {
+interface KnownKey {
   readonly bytes: Buffer;
   readonly known: boolean;
   /** The key that followed it last time: documents of one sender have their keys in one order. */
-  next: Entry | null;
+  next: KnownKey | null;
 }
 
 interface Sayable {
@@ -51,10 +51,10 @@ export class DocumentKeys implements KeySink {
   /** What messages need of the names: made once, as a body may have a line at fault every few bytes. */
   #said: Sayable | null = null;
   readonly #rejects: boolean;
-  readonly #slots: Entry[][];
+  readonly #slots: KnownKey[][];
   /** Comes before the first key. */
-  readonly #opening: Entry = { bytes: Buffer.of(), known: false, next: null };
-  #last: Entry = this.#opening;
+  readonly #opening: KnownKey = { bytes: Buffer.of(), known: false, next: null };
+  #last: KnownKey = this.#opening;
 
   /** `rejects`: a key that is no column is a problem. */
   constructor(names: readonly string[], rejects: boolean) {
@@ -113,7 +113,7 @@ export class DocumentKeys implements KeySink {
     return `${sentence}; ${shown(twin)} and ${shown(byLower.get(twin.toLowerCase()) ?? '')} differ in case`;
   }
 
-  #find(bytes: Uint8Array, start: number, end: number): Entry | null {
+  #find(bytes: Uint8Array, start: number, end: number): KnownKey | null {
     const slot = this.#slots[hashOf(bytes, start, end) & (this.#slots.length - 1)]!;
     for (const entry of slot) if (isSame(entry.bytes, bytes, start, end)) return entry;
     return null;

@@ -25,8 +25,8 @@ import type { DeliveryPlan } from './plan.ts';
 /** Seconds before the next attempt, as Standard Webhooks recommends; up to half less, by chance. */
 const pausesS = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
 
-type Texts = Readonly<Record<string, string | null>>;
-export type RunStatement = (text: string, values: readonly unknown[]) => Promise<readonly Texts[]>;
+type RowTexts = Readonly<Record<string, string | null>>;
+export type RunStatement = (text: string, values: readonly unknown[]) => Promise<readonly RowTexts[]>;
 
 export interface Attempt {
   readonly id: string;
@@ -112,7 +112,7 @@ export class Delivering {
         const restMs = Math.max(this.#restUntilMs - Date.now(), earlyMs);
         const slots = restMs > 0 ? [] : this.#slotsFor(most);
         const isFull = restMs <= 0 && slots.length === 0;
-        let rows: readonly Texts[] = [];
+        let rows: readonly RowTexts[] = [];
         try {
           const values = [slots.length, limits.deliverLeaseMs / 1_000, attempts];
           if (slots.length > 0 || isFirst)
@@ -153,7 +153,7 @@ export class Delivering {
     return slots;
   }
 
-  async #one(row: Texts, run: RunStatement, marks: Marks): Promise<void> {
+  async #one(row: RowTexts, run: RunStatement, marks: Marks): Promise<void> {
     const { attempts: most } = this.#plan;
     const { id, delivery, body, has_body: hasBody } = row;
     const attempt = Number(row['attempts']);

@@ -61,7 +61,7 @@ const count = (
   coalesce(extract(epoch FROM pg_catalog.now() - min(since) FILTER (WHERE NOT dead)), 0)::pg_catalog.text AS oldest
 FROM (SELECT attempts >= $1 AND run_after <= pg_catalog.now() AS dead, ${quote(since)} AS since FROM ${from} WHERE done_at IS NULL AND ${meant}) rows`;
 
-interface Found {
+interface FoundTable {
   readonly oid: string;
   readonly owner: string;
   readonly own: boolean;
@@ -138,7 +138,7 @@ export class Deliveries {
   async #held(
     query: RunStatement,
     from: string,
-    found: Found,
+    found: FoundTable,
   ): Promise<{ readonly statement: RunStatement; readonly meant: string }> {
     const [row] = await query(`SELECT pg_catalog.current_setting('search_path') AS path`, []);
     const path = `pg_catalog.set_config('search_path', ${quoteLiteral(row?.['path'] ?? '')}, true)`;
@@ -189,7 +189,7 @@ export class Deliveries {
     return delivering;
   }
 
-  async #look(database: string, { name, key }: ServicePlan): Promise<Found> {
+  async #look(database: string, { name, key }: ServicePlan): Promise<FoundTable> {
     const { engine } = this.#options;
     const config = engine.clientConfig(database);
     return this.#inSession(database, { config, ending: config }, async (statement) => {
@@ -204,7 +204,7 @@ export class Deliveries {
     });
   }
 
-  async #login(database: string, { own, owner }: Found): Promise<Pick<OwnerLogin, 'config' | 'ending'>> {
+  async #login(database: string, { own, owner }: FoundTable): Promise<Pick<OwnerLogin, 'config' | 'ending'>> {
     const { engine, logins } = this.#options;
     if (!own) return logins.owner(database, Number(owner));
     const config = engine.clientConfig(database);

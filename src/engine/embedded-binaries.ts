@@ -86,27 +86,27 @@ function refuseMusl(): void {
   );
 }
 
-interface Link {
+interface BinaryLink {
   /** Both relative to the package. */
   readonly source: string;
   readonly target: string;
 }
 
-async function readLinks(packageDir: string): Promise<readonly Link[]> {
+async function readLinks(packageDir: string): Promise<readonly BinaryLink[]> {
   const file = join(packageDir, 'native', 'pg-symlinks.json');
   const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
     // Not every platform's build has symlinks.
     if (error.code === 'ENOENT') return '[]';
     throw new EngineError(`the embedded PostgreSQL cannot be read: ${error.message}`);
   });
-  return JSON.parse(text) as Link[];
+  return JSON.parse(text) as BinaryLink[];
 }
 
 /**
  * npm packages contain no symlinks, so the package lists them and creates them in its postinstall, which npm may have
  * skipped (--ignore-scripts). Creating the missing ones is idempotent, and safe while another process does the same.
  */
-async function addLinks(packageDir: string, links: readonly Link[]): Promise<void> {
+async function addLinks(packageDir: string, links: readonly BinaryLink[]): Promise<void> {
   for (const { source, target } of links) {
     const path = join(packageDir, target);
     if (
@@ -137,7 +137,7 @@ async function packageVersion(packageDir: string): Promise<string> {
  */
 async function copyPackage(
   packageDir: string,
-  links: readonly Link[],
+  links: readonly BinaryLink[],
   home: string,
   name: string,
   user: SystemUser | null,

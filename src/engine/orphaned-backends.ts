@@ -21,14 +21,14 @@ const endSql = `select pg_catalog.count(pg_catalog.pg_terminate_backend(a.pid)) 
       (pg_catalog.clock_timestamp() operator(pg_catalog.-) pg_catalog.make_interval(secs => $2))
     and (a.wait_event is null or a.wait_event operator(pg_catalog.<>) 'SyncRep'::pg_catalog.text)`;
 
-interface Inside {
+interface BackendClient {
   readonly processID: number | null;
   readonly readyForQuery: boolean;
 }
 
 /** The process of a connection that was cut off while it worked; null: it is not that. */
 function orphanOf(client: ClientBase): number | null {
-  const { processID, readyForQuery } = client as unknown as Inside;
+  const { processID, readyForQuery } = client as unknown as BackendClient;
   return !readyForQuery && wasCutOff(client) ? processID : null;
 }
 

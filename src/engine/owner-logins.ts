@@ -35,7 +35,7 @@ export interface LoginPasswords {
   readonly verifier: (login: string) => string;
 }
 
-interface Found {
+interface FoundLogin {
   readonly owner: string;
   /** A login of the owner, or what has the name that a superuser gives one; null: nothing. */
   readonly login: string | null;
@@ -126,9 +126,9 @@ export class OwnerLogins implements Closable {
    * A login with other roles than its owner's is not fit, unless they are a gift of whoever may give them away: anybody may give the login something, and
    * must not stop it so. In a restored dump the oid in its name, and the roles that a superuser or Headgate has given it, are those of another server.
    */
-  async #look(owner: number, usual: string): Promise<Found | null> {
+  async #look(owner: number, usual: string): Promise<FoundLogin | null> {
     const never = this.#passwords === null ? `h.rolvaliduntil = '-infinity'` : 'true';
-    const [found] = await this.#ask<Found>(`
+    const [found] = await this.#ask<FoundLogin>(`
       select o.rolname::text as owner, h.rolname::text as login,
         exists (select from pg_auth_members m where m.member = h.oid and m.roleid = o.oid) as own,
         coalesce(h.rolcanlogin and h.rolinherit and h.rolconnlimit = -1 and ${never}
@@ -149,7 +149,7 @@ export class OwnerLogins implements Closable {
    * By a name that nobody knows before: where Headgate makes roles, so may others, and a session that has become such a role, or has logged in as it, stays
    * it. In the place of one that is not as Headgate makes it.
    */
-  async #make(owner: number, usual: string, { owner: name, login: found, own }: Found): Promise<void> {
+  async #make(owner: number, usual: string, { owner: name, login: found, own }: FoundLogin): Promise<void> {
     const login = `${usual}_${randomUUID().replaceAll('-', '')}`;
     const verifier = this.#passwords?.verifier(login) ?? null;
     const password = verifier === null ? `valid until '-infinity'` : `password ${quoteLiteral(verifier)}`;
@@ -159,7 +159,7 @@ export class OwnerLogins implements Closable {
     );
   }
 
-  #refused(usual: string, { owner, login }: Found, failed: unknown): LoginRefused {
+  #refused(usual: string, { owner, login }: FoundLogin, failed: unknown): LoginRefused {
     const first = login === null ? '' : `DROP OWNED BY ${login}; DROP ROLE ${login}; `;
     const statements = first + loginStatements(usual, owner, this.#passwords?.verifier(usual) ?? null);
     const why = failed instanceof Error ? failed.message : 'others change it';

@@ -14,7 +14,7 @@ import { quoteIdentifier as quote } from '../kit/sql-text.ts';
 
 class TooFewConnections extends EngineError {}
 
-interface Allowed {
+interface AllowedConnections {
   /** How many connections to this database the server allows, to all roles together. */
   readonly most: number;
   /** The bound of the role, or of the database, that is too low; null: none is. */
@@ -36,7 +36,7 @@ const allowedSql = `
 /** How many connections the server allows; 0: behind a pooler. Refuses fewer than `least` for Headgate's role. */
 async function connectionsOf(client: Client, least: number): Promise<number> {
   const { processID } = client as unknown as { readonly processID: number | null };
-  const { rows } = await client.query<Allowed>(allowedSql, [least, processID ?? 0]);
+  const { rows } = await client.query<AllowedConnections>(allowedSql, [least, processID ?? 0]);
   const { most = 0, what = null, name = '', few = 0 } = rows[0] ?? {};
   if (what === null) return most;
   throw new TooFewConnections(

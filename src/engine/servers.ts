@@ -14,7 +14,7 @@ import { connectionFailure, hasNoTls, wantsPlain, wordsOf } from './connection-f
 import { readOnlyReason } from './writability.ts';
 
 /** What probing a server showed: the server to use, or why it cannot be used. */
-interface Found {
+interface ProbedServer {
   readonly server: Server | null;
   /** The same with the encryption, or without, with which it answered last. */
   readonly tried: Server;
@@ -102,7 +102,7 @@ export class Servers {
   }
 
   /** The server, or the same without TLS, or why neither can be used; never rejects. `refused`: what it has answered with TLS. */
-  async #probe(server: Server, signal: AbortSignal, refused = ''): Promise<Found> {
+  async #probe(server: Server, signal: AbortSignal, refused = ''): Promise<ProbedServer> {
     const client = new Client({ ...configOf(server), connectionTimeoutMillis: limits.engineAnswerMs });
     client.on('error', () => {});
     const stopped = deferred<never>();

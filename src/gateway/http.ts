@@ -34,7 +34,7 @@ import type { SqlSessions, SqlSurroundings } from './sql-sessions.ts';
 import type { HttpHandler } from '../http/requests.ts';
 
 /** Throws or rejects with Refused. */
-type Handler = (exchange: GatewayExchange) => Promise<void> | void;
+type RouteHandler = (exchange: GatewayExchange) => Promise<void> | void;
 
 export interface GatewayOptions extends Omit<GuardOptions, 'secure'> {
   /** null: plain HTTP. */
@@ -71,7 +71,7 @@ export interface GatewayDatabases {
 }
 
 /** What the door has opened for its requests. */
-interface Opened {
+interface OpenedGateway {
   readonly limits: Limits;
   readonly sessions: SqlSessions;
   readonly streams: EventStreams;
@@ -79,7 +79,7 @@ interface Opened {
 
 export class GatewayHttp implements HttpHandler<GatewayExchange> {
   readonly offers = null;
-  readonly #options: GatewayOptions & Opened;
+  readonly #options: GatewayOptions & OpenedGateway;
   readonly #guard: RequestGuard;
   readonly #gate: Admission;
   readonly #observe: Observe;
@@ -93,9 +93,9 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
   readonly #eventOf: (target: string) => EventRequest;
   readonly #posted: (target: string) => Sought;
   /** null: served elsewhere. */
-  readonly #handlers: { readonly [name in RouteName]: Handler | null };
+  readonly #handlers: { readonly [name in RouteName]: RouteHandler | null };
 
-  constructor(options: GatewayOptions & Opened) {
+  constructor(options: GatewayOptions & OpenedGateway) {
     const { gate, observe, sessions, streams, limits, version, token, metrics, databases } = options;
     const { clock = monotonicMs } = options;
     const { events, database, unavailable, tokens } = databases;

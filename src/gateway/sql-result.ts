@@ -36,7 +36,7 @@ const statementBytes = 192;
 const columnBytes = 256;
 const chunkChars = 64 * 1024;
 
-interface Statement {
+interface StatementResult {
   readonly fields: readonly Field[];
   /** null: a type is still unknown. */
   encoders: Encoders | null;
@@ -51,9 +51,9 @@ interface Statement {
 export class SqlResult {
   readonly #known: TypeLookup;
   readonly #memory: ResultMemory;
-  readonly #statements: Statement[] = [];
+  readonly #statements: StatementResult[] = [];
   readonly #notices: Notice[] = [];
-  #open: Statement | null = null;
+  #open: StatementResult | null = null;
   #held = 0;
   /** The part of `#held` beyond the guaranteed share. */
   #heldBeyond = 0;
@@ -265,12 +265,12 @@ function newStatement(
   fields: readonly Field[],
   encoders: Encoders | null,
   text: Text = new Text(),
-): Statement {
+): StatementResult {
   const waiting = encoders === null ? [] : noRows;
   return { fields, encoders, waiting, text, rows: 0, affected: 0, command: '' };
 }
 
-function* statementBody(statement: Statement): Iterable<string | Buffer> {
+function* statementBody(statement: StatementResult): Iterable<string | Buffer> {
   const names = uniqueNames(statement.fields);
   const columns = statement.fields.map((_field, index) => {
     const type = statement.encoders?.[index]?.type.name ?? goneType.name;
@@ -348,4 +348,4 @@ function wholeCharacters(text: string, end: number): number {
 
 /** For the many statements that have none. Never written to. */
 const noText = new Text();
-const noRows: Statement['waiting'] = [];
+const noRows: StatementResult['waiting'] = [];

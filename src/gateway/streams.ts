@@ -39,7 +39,7 @@ export interface StreamChunk {
   readonly rows: number;
 }
 
-interface Followed {
+interface FollowedTable {
   readonly feed: Feed;
   readers: number;
   /** Of these, those of tokens. */
@@ -50,7 +50,7 @@ export class EventStreams {
   readonly #sessions: SqlSessions;
   readonly #memory: Budget;
   /** By oid, form, step and database. */
-  readonly #feeds = new Map<string, Followed>();
+  readonly #feeds = new Map<string, FollowedTable>();
   /** By the owner in whose session they read; null: the reader's own. */
   readonly #catchingUp = new Semaphores<number | null>(limits.streamCatchUpsMax);
   readonly #open = new Set<AbortController>();
@@ -147,13 +147,13 @@ export class EventStreams {
   }
 
   /** Readers of different forms do not share a feed: it holds rows as they are sent. */
-  #feed({ database, form: { type, rows }, step, admit }: StreamRequest, now: TableNow): Followed {
+  #feed({ database, form: { type, rows }, step, admit }: StreamRequest, now: TableNow): FollowedTable {
     const key = `${now.oid} ${type} ${step ?? 0} ${database}`;
     const known = this.#feeds.get(key);
     if (known !== undefined && known.feed.failure === null) return known;
     if (this.#feeds.size >= limits.streamTablesMax)
       throw new Refused('overloaded', 'streams follow too many tables');
-    const isForTokens = ({ readers, ofTokens }: Followed): boolean => readers === ofTokens;
+    const isForTokens = ({ readers, ofTokens }: FollowedTable): boolean => readers === ofTokens;
     const ofTokens = [...this.#feeds.values()].filter(isForTokens).length;
     if (admit !== undefined && ofTokens >= limits.streamTablesOfTokensMax)
       throw new Refused('overloaded', 'streams of tokens follow too many tables');
@@ -169,7 +169,7 @@ export class EventStreams {
   }
 
   async *#pieces(
-    followed: Followed,
+    followed: FollowedTable,
     form: StreamForm,
     from: StreamPosition,
     ending: AbortController,
@@ -273,7 +273,7 @@ export class EventStreams {
     feed.renew(await this.#now(options.database, signal, byOid(place.oid)));
   }
 
-  #forget(followed: Followed): void {
+  #forget(followed: FollowedTable): void {
     followed.feed.end(null);
     for (const [key, it] of this.#feeds) if (it === followed) this.#feeds.delete(key);
   }

@@ -7,7 +7,7 @@ import { quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 
-interface Question {
+interface RightsQuestion {
   /** A token FOR SELECT is meant, and otherwise one FOR INSERT. */
   readonly reads: boolean;
   readonly hash: string | null;
@@ -21,7 +21,7 @@ interface Grant {
   readonly relations: ReadonlySet<number>;
 }
 
-interface Answer {
+interface RightsAnswer {
   readonly grant: Grant | null;
   readonly originKnown: boolean;
 }
@@ -35,18 +35,18 @@ interface RightsRow {
   readonly origin_known: boolean;
 }
 
-interface Waiting extends Question {
-  readonly resolve: (answer: Answer) => void;
+interface WaitingQuestion extends RightsQuestion {
+  readonly resolve: (answer: RightsAnswer) => void;
   readonly reject: (error: unknown) => void;
 }
 
-type Ask = (database: string, question: Question) => Promise<Answer>;
+type AskRights = (database: string, question: RightsQuestion) => Promise<RightsAnswer>;
 
 /** The number of waiting calls is bounded by the number of accepted requests. */
-export function askTokens(catalog: Pick<Catalog, 'asked'>): Ask {
+export function askTokens(catalog: Pick<Catalog, 'asked'>): AskRights {
   /** By database and kind; what has an entry is being queried. */
-  const waiting = new Map<string, Waiting[]>();
-  const run = async (database: string, reads: boolean, queue: Waiting[]): Promise<void> => {
+  const waiting = new Map<string, WaitingQuestion[]>();
+  const run = async (database: string, reads: boolean, queue: WaitingQuestion[]): Promise<void> => {
     while (queue.length > 0) {
       const batch = queue.splice(0, limits.tokensAskedMax);
       try {
@@ -72,13 +72,13 @@ export function askTokens(catalog: Pick<Catalog, 'asked'>): Ask {
 
 const keyOf = (database: string, reads: boolean): string => `${reads} ${database}`;
 
-function answerOf(row: RightsRow | undefined): Answer {
+function answerOf(row: RightsRow | undefined): RightsAnswer {
   if (row === undefined || row.id === null) return { grant: null, originKnown: row?.origin_known ?? false };
   const { id, origins, rate, relations, origin_known: originKnown } = row;
   return { grant: { id, origins, rate, relations: new Set(relations) }, originKnown };
 }
 
-function rightsSql(reads: boolean, batch: readonly Question[]): string {
+function rightsSql(reads: boolean, batch: readonly RightsQuestion[]): string {
   const list = (texts: readonly (string | null)[]) =>
     `array[${texts.map((text) => (text === null ? 'null' : quoteLiteral(text))).join(', ')}]::pg_catalog.text[]`;
   const hashes = list(batch.map(({ hash }) => hash));

@@ -16,26 +16,26 @@ import type { Settings } from '../config/settings.ts';
 import { announce, holdersOfPorts } from './running.ts';
 import type { Running } from './running.ts';
 
-type Door = 'listen' | 'sql' | 'gateway' | 'admin';
+type DoorName = 'listen' | 'sql' | 'gateway' | 'admin';
 
-interface DoorAt extends ListenAt {
+interface NamedDoorAt extends ListenAt {
   readonly hostName: string;
   readonly portName: string;
 }
 
-export function doorAt(settings: Settings, door: Door): ListenAt {
+export function doorAt(settings: Settings, door: DoorName): ListenAt {
   return { host: hostOf(settings, door), port: settings[`${door}Port`], fd: settings.sockets[door] };
 }
 
 /** `::` takes IPv4 as well: Node asks for that, whatever the machine's default is. */
-export function hostOf(settings: Settings, door: Door): string {
+export function hostOf(settings: Settings, door: DoorName): string {
   const host = settings[`${door}Host`];
   if (door !== 'listen' || host !== '*') return host;
   const addresses = Object.values(networkInterfaces()).flatMap((of) => of ?? []);
   return addresses.some(({ family }) => family === 'IPv6') ? '::' : '0.0.0.0';
 }
 
-export function doorsOf(settings: Settings, doors: readonly Door[]): readonly DoorAt[] {
+export function doorsOf(settings: Settings, doors: readonly DoorName[]): readonly NamedDoorAt[] {
   return doors
     .filter((door) => door !== 'listen' || settings.listenEnabled)
     .map((door) => ({
@@ -46,7 +46,7 @@ export function doorsOf(settings: Settings, doors: readonly Door[]): readonly Do
 }
 
 /** All doors that `headgate start` opens. */
-export function allDoors(settings: Settings): readonly DoorAt[] {
+export function allDoors(settings: Settings): readonly NamedDoorAt[] {
   const doors = doorsOf(settings, ['listen', 'sql', 'gateway', 'admin']);
   if (settings.listenAcmeDomains.length === 0 || settings.listenAcmeChallenge !== 'http-01') return doors;
   const { listenAcmeHttpPort: port } = settings;
@@ -57,7 +57,7 @@ export function allDoors(settings: Settings): readonly DoorAt[] {
 }
 
 /** Two of Headgate's own doors share one port. */
-export function sharedPorts(doors: readonly DoorAt[]): string[] {
+export function sharedPorts(doors: readonly NamedDoorAt[]): string[] {
   return doors.flatMap((door, i) =>
     doors
       .slice(i + 1)
@@ -71,9 +71,9 @@ function overlap(a: string, b: string): boolean {
 }
 
 /** Listens on all of them at once, for a moment. */
-export async function takenPorts(doors: readonly DoorAt[]): Promise<string[]> {
+export async function takenPorts(doors: readonly NamedDoorAt[]): Promise<string[]> {
   const servers: Server[] = [];
-  const failed: [DoorAt, NodeJS.ErrnoException][] = [];
+  const failed: [NamedDoorAt, NodeJS.ErrnoException][] = [];
   for (const door of doors.filter(({ fd }) => fd === undefined)) {
     // A client that connects at this moment is disconnected and can try again.
     const server = createServer((socket) => socket.destroy());
@@ -90,7 +90,7 @@ export async function takenPorts(doors: readonly DoorAt[]): Promise<string[]> {
 }
 
 function problemOf(
-  { host, port, hostName, portName }: DoorAt,
+  { host, port, hostName, portName }: NamedDoorAt,
   error: NodeJS.ErrnoException,
   holder: Running | undefined,
 ): string {

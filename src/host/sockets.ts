@@ -24,13 +24,13 @@ const hosts = { listen: 'listenHost', sql: 'sqlHost', gateway: 'gatewayHost', ad
 /** The first file descriptor that is passed. */
 const firstFd = 3;
 
-interface Given {
+interface PassedOn {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly pid: number;
 }
 
 /** `doors`: those that this command opens; a single unnamed socket is for the first of them. */
-export function withSockets(settings: Settings, given: Given, doors: readonly SocketName[]): Settings {
+export function withSockets(settings: Settings, given: PassedOn, doors: readonly SocketName[]): Settings {
   let found = settings;
   for (const [i, name] of namesOf(given, doors).entries()) {
     const door = doors.find((it) => it === name);
@@ -58,7 +58,7 @@ function isOpened(settings: Settings, door: SocketName): boolean {
   return settings.listenAcmeDomains.length > 0 && settings.listenAcmeChallenge === 'http-01';
 }
 
-function namesOf({ env, pid }: Given, doors: readonly SocketName[]): readonly string[] {
+function namesOf({ env, pid }: PassedOn, doors: readonly SocketName[]): readonly string[] {
   const { LISTEN_FDS: fds = '', LISTEN_PID: whose = '', LISTEN_FDNAMES: text = '' } = env;
   // The sockets may be meant for a parent process, whose environment was inherited unchanged.
   if (fds === '' || whose !== String(pid)) return [];

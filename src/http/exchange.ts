@@ -58,7 +58,7 @@ export interface Incoming {
 }
 
 /** What reads a body, or drops it. */
-interface Reading {
+interface BodyReading {
   /** The rest of the body will not arrive. */
   fail(why: Refusal): void;
   /** The request is answered. */
@@ -78,7 +78,7 @@ export abstract class Exchange implements LiveRequest {
   readonly #startedMs = performance.now();
   #awaitsContinue: boolean;
   #failure: Refusal | null = null;
-  #reading: Reading | null = null;
+  #reading: BodyReading | null = null;
   #inflation: Inflation | null = null;
   #encodedBody: Buffer | undefined;
   #answered = false;

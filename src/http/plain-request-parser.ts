@@ -37,8 +37,8 @@ const version = Buffer.from(' HTTP/1.1\r\n');
  * Names that determine where a message ends, what happens to its connection, or how its body is read; and the one that is removed. `host` and
  * `content-length` have to come exactly once, `connection` at most once; a request with any of the others is left to Node's parser.
  */
-type Named = 'host' | 'length' | 'connection' | 'other';
-const named: readonly (readonly [name: string, means: Named])[] = [
+type KnownHeader = 'host' | 'length' | 'connection' | 'other';
+const named: readonly (readonly [name: string, means: KnownHeader])[] = [
   ['host', 'host'],
   ['content-length', 'length'],
   ['connection', 'connection'],
@@ -159,7 +159,7 @@ function isNamed(bytes: Buffer, start: number, end: number, wanted: string): boo
   return true;
 }
 
-function meaningOf(bytes: Buffer, start: number, end: number): Named | null {
+function meaningOf(bytes: Buffer, start: number, end: number): KnownHeader | null {
   const candidates = namedByLength[end - start];
   if (candidates === undefined) return null;
   for (const [name, means] of candidates) if (isNamed(bytes, start, end, name)) return means;

@@ -110,16 +110,16 @@ function deliveryStep(dedupe: Dedupe, request: CheckRequest): ExplainedTable['st
   }
 }
 
-interface Tried {
+interface TriedRules {
   /** Which rule matches, and its answer; null: none. */
   readonly answer: string | null;
   readonly steps: ExplainedTable['steps'];
 }
 
-const nothingAsked: Tried = { answer: null, steps: [] };
+const nothingAsked: TriedRules = { answer: null, steps: [] };
 
 /** The content of an answer is not shown: it may be signed, and could be sent. */
-function tried(rules: readonly HandshakeRule[], request: CheckRequest, bytesMax: number): Tried {
+function tried(rules: readonly HandshakeRule[], request: CheckRequest, bytesMax: number): TriedRules {
   const steps: { expression: string; value: string }[] = [];
   for (const { place, methods, answer } of rules) {
     const fits = request.body.length <= bytesMax;

@@ -218,7 +218,7 @@ class Matcher {
     return null;
   }
 
-  #tooOften(asked: Question, which: Which): HandshakeOutcome | null {
+  #tooOften(asked: PostedQuestion, which: Which): HandshakeOutcome | null {
     const { target } = asked;
     const waitMs = this.#rates[which].take(`${target.database}/${target.oid}`, this.#around.clock());
     if (waitMs <= 0) return null;
@@ -226,13 +226,13 @@ class Matcher {
     return { kind: 'askedTooOften', target, refusal: tooMany(waitMs) };
   }
 
-  #answered(asked: Question, answer: HandshakeAnswer): HandshakeOutcome {
+  #answered(asked: PostedQuestion, answer: HandshakeAnswer): HandshakeOutcome {
     this.#tell(asked, answer.status, 'answered');
     return { kind: 'asked', target: asked.target, answer };
   }
 
   #tell(
-    { target, request, remoteAddress, place }: Question,
+    { target, request, remoteAddress, place }: PostedQuestion,
     status: number,
     outcome: AskedHandshake['outcome'],
   ): void {
@@ -241,7 +241,7 @@ class Matcher {
   }
 }
 
-interface Question {
+interface PostedQuestion {
   readonly target: Target;
   readonly request: CheckRequest;
   readonly remoteAddress: string;

@@ -40,7 +40,7 @@ export interface StreamBatch extends Omit<ItemsRequest, Exclude<keyof DecodeHead
 }
 
 /** What all streams work with. */
-interface StreamStages extends Omit<StageContext, 'observe'> {
+interface StreamContext extends Omit<StageContext, 'observe'> {
   readonly way: Pick<DirectPipeline, keyof Pipeline>;
   /** Read again when the engine has reported that the table has changed. */
   readonly catalog: Pick<Catalog, 'refresh'>;
@@ -68,11 +68,11 @@ export interface StreamHooks {
 }
 
 export class RequestStreams {
-  readonly #stages: StreamStages;
+  readonly #stages: StreamContext;
   readonly #pause: (ms: number) => Promise<void>;
 
   /** `pause`: resolves after so many ms. */
-  constructor(stages: StreamStages, pause: (ms: number) => Promise<void> = delay) {
+  constructor(stages: StreamContext, pause: (ms: number) => Promise<void> = delay) {
     this.#stages = stages;
     this.#pause = pause;
   }
@@ -107,7 +107,7 @@ export class RequestStreams {
 
 /** `batch` null: the first frame was refused, and with it the stream. */
 function tellRejected(
-  { rejects }: StreamStages,
+  { rejects }: StreamContext,
   opening: StreamUpgrade,
   target: Target,
   why: Refusal,
@@ -141,7 +141,7 @@ function refuseUnfit({ dedupe, into, shape, intake }: Target): void {
   );
 }
 
-interface Entry {
+interface WaitingBatch {
   readonly batch: StreamBatch;
   /** When it arrived, by the clock. */
   readonly sinceMs: number;
@@ -149,7 +149,7 @@ interface Entry {
   found: Target | null;
   readonly answer: Deferred<Outcome>;
   /** Why it was not committed; null: it waits, or its receipt is outstanding. */
-  failure: Failure | null;
+  failure: BatchFailure | null;
   /** When it first failed for a reason that may pass. */
   failedAtMs: number | null;
   attempts: number;
@@ -157,7 +157,9 @@ interface Entry {
   passed: Deferred<void> | null;
 }
 
-type Failure = Exclude<Outcome, { kind: 'committed' }> | { readonly kind: 'bug'; readonly error: unknown };
+type BatchFailure =
+  | Exclude<Outcome, { kind: 'committed' }>
+  | { readonly kind: 'bug'; readonly error: unknown };
 
 /**
  * States, `#state`, changed by `#become` alone:
@@ -170,19 +172,19 @@ type Failure = Exclude<Outcome, { kind: 'committed' }> | { readonly kind: 'bug';
  *   idle ──batch──► handing ──none left──► idle ──a failure──► broken ──none owed──► recovering ──► handing
  *                      └────────────a failure────────────────────┘                        └──► ended
  */
-type State = 'idle' | 'handing' | 'broken' | 'recovering' | 'ended';
+type StreamState = 'idle' | 'handing' | 'broken' | 'recovering' | 'ended';
 
 class IngestStream implements Stream, FencedStream {
-  readonly #stages: StreamStages;
+  readonly #stages: StreamContext;
   readonly #pause: (ms: number) => Promise<void>;
   readonly #opening: StreamUpgrade;
   readonly client: string | null;
   decided = 0;
   #target: Target;
   #chain: Chain = { broken: false };
-  #state: State = 'idle';
+  #state: StreamState = 'idle';
   /** Batches that are not committed yet, in order; the first `#handed` of them are with the lane. */
-  readonly #entries: Entry[] = [];
+  readonly #entries: WaitingBatch[] = [];
   #handed = 0;
   /** Outstanding receipts. */
   #owed = 0;
@@ -190,7 +192,7 @@ class IngestStream implements Stream, FencedStream {
   #looping = false;
 
   constructor(
-    stages: StreamStages,
+    stages: StreamContext,
     pause: (ms: number) => Promise<void>,
     opening: StreamUpgrade,
     target: Target,
@@ -248,7 +250,7 @@ class IngestStream implements Stream, FencedStream {
     this.#breakOff();
   }
 
-  async #hand(entry: Entry): Promise<void> {
+  async #hand(entry: WaitingBatch): Promise<void> {
     const { way } = this.#stages;
     const found = way.find(this.#target);
     const target = found instanceof Promise ? await found : found;
@@ -283,8 +285,8 @@ class IngestStream implements Stream, FencedStream {
   }
 
   /** The batch was not handed over, so it is certainly not stored; those before it are not affected. */
-  async #notHanded(entry: Entry, error: unknown): Promise<void> {
-    const failure: Failure =
+  async #notHanded(entry: WaitingBatch, error: unknown): Promise<void> {
+    const failure: BatchFailure =
       error instanceof Refused ? { kind: 'aborted', refusal: error.refusal } : { kind: 'bug', error };
     if (this.#mayPass(entry, failure)) return this.#waitFor(entry, failure);
     entry.failure = failure;
@@ -301,7 +303,7 @@ class IngestStream implements Stream, FencedStream {
     return decodeItems(target, { ...items, ...head, traceparent: span?.traceparent });
   }
 
-  #settled(entry: Entry, outcome: Outcome): void {
+  #settled(entry: WaitingBatch, outcome: Outcome): void {
     this.#owed -= 1;
     this.decided += 1;
     if (outcome.kind !== 'committed') this.#failed(entry, outcome);
@@ -318,7 +320,7 @@ class IngestStream implements Stream, FencedStream {
     this.#breakOff();
   }
 
-  #failed(entry: Entry, failure: Failure): void {
+  #failed(entry: WaitingBatch, failure: BatchFailure): void {
     this.#chain.broken = true;
     entry.failure = failure;
     this.#become('broken');
@@ -334,7 +336,7 @@ class IngestStream implements Stream, FencedStream {
     const first = this.#entries[0];
     if (first === undefined) return this.#become('idle');
     const failure = await this.#standing(first);
-    const state: State = this.#state;
+    const state: StreamState = this.#state;
     // The connection was closed meanwhile.
     if (state === 'ended') return;
     // Rows that may be stored are never sent a second time, whatever else has failed.
@@ -355,7 +357,7 @@ class IngestStream implements Stream, FencedStream {
   }
 
   /** The failure of a batch, if it may be told: what rests on the catalog, only if the table is still what the batch was decoded for. */
-  async #standing({ failure, found, sinceMs }: Entry): Promise<Failure> {
+  async #standing({ failure, found, sinceMs }: WaitingBatch): Promise<BatchFailure> {
     if (failure === null) return { kind: 'bug', error: new Error('the failure is not the first one') };
     if (failure.kind !== 'aborted') return failure;
     const why = await standing(failure.refusal, this.#stages.way, found, sinceMs);
@@ -367,7 +369,7 @@ class IngestStream implements Stream, FencedStream {
     tellRejected(this.#stages, this.#opening, this.#target, { ...why, message }, batch);
   }
 
-  #mayPass(entry: Entry, failure: Failure): boolean {
+  #mayPass(entry: WaitingBatch, failure: BatchFailure): boolean {
     if (failure.kind !== 'aborted' || failure.refusal.code === 'draining') return false;
     if (!refusals[failure.refusal.code].retryable) return false;
     const now = this.#stages.clock();
@@ -376,7 +378,7 @@ class IngestStream implements Stream, FencedStream {
   }
 
   /** Waits for what has to happen before a retry makes sense; if that fails, the retry will tell. */
-  async #waitFor(entry: Entry, failure: Failure): Promise<void> {
+  async #waitFor(entry: WaitingBatch, failure: BatchFailure): Promise<void> {
     const { streamRetryMinMs, streamRetryMs } = this.#stages.limits;
     const code = failure.kind === 'aborted' ? failure.refusal.code : null;
     entry.attempts += 1;
@@ -387,7 +389,7 @@ class IngestStream implements Stream, FencedStream {
     return this.#pause(backoffMs(entry.attempts, streamRetryMinMs, streamRetryMs, Math.random));
   }
 
-  #become(state: State): void {
+  #become(state: StreamState): void {
     if (this.#state === 'ended') return;
     this.#state = state;
     if (state !== 'ended') return;

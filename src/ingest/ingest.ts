@@ -145,7 +145,7 @@ function nameLastKnown({ handshakes }: Stages, name: TableName, hooks: IngestHoo
   if (last !== null) hooks.target(last);
 }
 
-function begun(sinceMs: number): Progress {
+function begun(sinceMs: number): RequestProgress {
   return { sinceMs, found: null, target: null, body: null, authenticated: false, submitted: false };
 }
 
@@ -204,7 +204,7 @@ class ReceivedRequest implements CheckRequest, DecodeRequest {
 }
 
 /** How far a request has come. */
-interface Progress {
+interface RequestProgress {
   /** When it arrived, by the clock. */
   readonly sinceMs: number;
   /** What this attempt has found. */
@@ -216,12 +216,12 @@ interface Progress {
   submitted: boolean;
 }
 
-function verified(progress: Progress, { span = null }: Arrival, { clock }: Stages): void {
+function verified(progress: RequestProgress, { span = null }: Arrival, { clock }: Stages): void {
   progress.authenticated = true;
   if (span !== null) span.verifiedMs = clock();
 }
 
-function queued(progress: Progress, { span = null }: Arrival, { clock }: Stages): void {
+function queued(progress: RequestProgress, { span = null }: Arrival, { clock }: Stages): void {
   progress.submitted = true;
   if (span !== null) span.queuedMs = clock();
 }
@@ -243,7 +243,7 @@ async function findLate(
   name: TableName,
   { handshakes }: Stages,
   arrival: Arrival,
-  progress: Progress,
+  progress: RequestProgress,
 ): Promise<Target | HandshakeOutcome> {
   const last = handshakes?.lastKnown(name);
   if (handshakes === undefined || last?.answers?.asksByPost !== true) return finding;
@@ -297,14 +297,14 @@ async function answerHandshakeMeanwhile(
   { refusal: { code } }: Refused,
   { handshakes }: Stages,
   arrival: Arrival,
-  progress: Progress,
+  progress: RequestProgress,
 ): Promise<HandshakeOutcome | null> {
   if (progress.body !== null || progress.target === null || refusals[code].status < 500) return null;
   const read = async () => (progress.body ??= await arrival.body());
   return (await handshakes?.meanwhile(progress.target, arrival, read)) ?? null;
 }
 
-function tellRejected(stages: Stages, arrival: Arrival, progress: Progress, refusal: Refusal): void {
+function tellRejected(stages: Stages, arrival: Arrival, progress: RequestProgress, refusal: Refusal): void {
   const { target, body, authenticated } = progress;
   if (target === null || stages.rejects === undefined) return;
   stages.rejects.keep({ ...headOf(arrival), body, target, refusal, door: 'http', authenticated });
@@ -319,7 +319,7 @@ function headOf(arrival: Arrival) {
 async function notStored(
   stages: Stages,
   arrival: Arrival,
-  progress: Progress,
+  progress: RequestProgress,
   rows: Rows,
   outcome: Outcome,
 ): Promise<Outcome | KeptApart> {

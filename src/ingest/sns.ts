@@ -22,13 +22,13 @@ import { Refused } from '../errors/refusals.ts';
 import { limits } from '../config/limits.ts';
 
 /** Which services may be called: HEADGATE_CONFIRM_SUBSCRIPTIONS. */
-interface Allowed {
+interface AllowedServices {
   readonly sns: boolean;
   readonly eventGrid: boolean;
 }
 
 export class Sns {
-  readonly #allows: Allowed;
+  readonly #allows: AllowedServices;
   readonly #fetch: Fetch;
   readonly #learning: Pick<Learning, 'keepCertificate'>;
   readonly #context: StageContext;
@@ -38,7 +38,7 @@ export class Sns {
   #waiting = 0;
 
   constructor(
-    allows: Allowed,
+    allows: AllowedServices,
     fetch: Fetch,
     learning: Pick<Learning, 'keepCertificate'>,
     context: StageContext,

@@ -212,12 +212,12 @@ class Keeping {
   async #remove(
     session: RowSession,
     leaf: Leaf,
-    bounds: Bounds,
+    bounds: TurnBounds,
     how: (
       session: RowSession,
       leaf: Leaf,
       arrival: string,
-      bounds: Bounds,
+      bounds: TurnBounds,
       looked: LockedTable,
     ) => Promise<number>,
   ): Promise<void> {
@@ -244,7 +244,7 @@ class Keeping {
     session: RowSession,
     leaf: Leaf,
     arrival: string,
-    bounds: Bounds,
+    bounds: TurnBounds,
     looked: LockedTable,
   ): Promise<number> => {
     const { clock, limits } = this.#options;
@@ -279,7 +279,7 @@ class Keeping {
     session: RowSession,
     { oid, name }: Leaf,
     arrival: string,
-    { cutoff }: Bounds,
+    { cutoff }: TurnBounds,
     { rented }: LockedTable,
   ): Promise<number> => {
     if (rented) return 0;
@@ -301,7 +301,7 @@ class Keeping {
   }
 
   /** Only the signal makes this pause fail. */
-  async #rest({ restMs }: Bounds): Promise<void> {
+  async #rest({ restMs }: TurnBounds): Promise<void> {
     await pause(restMs, undefined, { signal: this.#signal }).catch(() => undefined);
   }
 }
@@ -325,7 +325,7 @@ function ifHeld(error: unknown): void {
 }
 
 /** The rows to be removed in a turn: all before `cutoff`; those before `from` are gone, or left to the next turn. */
-interface Bounds extends Cutoff {
+interface TurnBounds extends Cutoff {
   from: string;
   /** There are no more, or another Headgate removes them. */
   over: boolean;

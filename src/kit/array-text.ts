@@ -45,12 +45,12 @@ export function arrayTextToJson(
   return null;
 }
 
-interface Item {
+interface ArrayItem {
   readonly text: string;
   readonly end: number;
 }
 
-function quotedItem(array: string, start: number): Item | null {
+function quotedItem(array: string, start: number): ArrayItem | null {
   let text = '';
   for (let at = start + 1, from = at; at < array.length; at++) {
     const char = array[at];
@@ -65,7 +65,7 @@ function quotedItem(array: string, start: number): Item | null {
   return null;
 }
 
-function plainItem(array: string, start: number, delimiter: string): Item {
+function plainItem(array: string, start: number, delimiter: string): ArrayItem {
   let end = start;
   while (end < array.length && array[end] !== delimiter && array[end] !== '}') end++;
   return { text: array.slice(start, end), end };

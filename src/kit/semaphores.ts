@@ -1,14 +1,14 @@
 /** A semaphore for each key, so that work of one key does not wait for that of another. One that nobody uses is forgotten. */
 import { runIn, Semaphore } from './semaphore.ts';
 
-interface Used {
+interface UsedSemaphore {
   readonly semaphore: Semaphore;
   users: number;
 }
 
 export class Semaphores<Key> {
   readonly #max: number;
-  readonly #used = new Map<Key, Used>();
+  readonly #used = new Map<Key, UsedSemaphore>();
 
   /** `max`: at a time for each key. */
   constructor(max: number) {

@@ -7,7 +7,7 @@
  * (self-clocked fair queueing, Golestani 1994). So small work overtakes large work, and no stream of small work
  * keeps large work waiting without end.
  */
-interface Waiting {
+interface WaitingWork {
   /** When it is due, in bytes served. */
   readonly due: number;
   /** Cannot be sliced: a rest follows, see `turn`. */
@@ -24,7 +24,7 @@ export class LongWork {
   readonly #clock: () => number;
   readonly #endOfTurn: (run: () => void) => void;
   readonly #after: (run: () => void, ms: number) => void;
-  #waiting: Waiting[] = [];
+  #waiting: WaitingWork[] = [];
   /** A piece, or the rest after it, is under way, or the next turn begins one. */
   #busy = false;
   #served = 0;

@@ -47,7 +47,7 @@ function malformed(reason: string): Refused {
 
 /** `bytes` are valid UTF-8. */
 export function readBatch(bytes: Buffer): BatchFrame {
-  return new FrameReader(bytes).batch();
+  return new BatchReader(bytes).batch();
 }
 
 const space = Uint8Array.from({ length: 256 }, (_, c) =>
@@ -79,7 +79,7 @@ function wordAt(bytes: Buffer, begin: number, end: number): string | null {
 /** How far a string is examined byte by byte, from its beginning and after every quote that does not end it. */
 const longStringBytes = 64;
 
-class FrameReader {
+class BatchReader {
   readonly #bytes: Buffer;
   #at = 0;
   #items = 0;

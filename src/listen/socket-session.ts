@@ -54,11 +54,11 @@ export interface SocketContext {
   readonly scheme: 'ws' | 'wss';
 }
 
-type State = 'silent' | 'opening' | 'open' | 'ending' | 'closed';
+type SocketState = 'silent' | 'opening' | 'open' | 'ending' | 'closed';
 /** Why the socket is not read. */
 type Stall = 'opening' | 'unacked' | 'unread' | 'memory' | 'table' | 'turn';
 
-type BatchAnswered = Extract<Observation, { kind: 'batch.answered' }>;
+type AnsweredBatch = Extract<Observation, { kind: 'batch.answered' }>;
 
 export class SocketSession {
   /** Called after each message that took long to assemble. */
@@ -76,7 +76,7 @@ export class SocketSession {
   /** Messages that arrived while the stream was being opened. */
   #waiting: { readonly data: Buffer; readonly binary: boolean }[] = [];
   #waitingBytes = 0;
-  #state: State = 'silent';
+  #state: SocketState = 'silent';
   #stream: Stream | null = null;
   #lastId: bigint | null = null;
   /** Why it ends; null: because Headgate stops, or its client left. */
@@ -339,7 +339,7 @@ export class SocketSession {
 
   #answered({ startedMs, span }: Pending, outcome: Outcome): void {
     const isDone = outcome.kind === 'committed';
-    const said: BatchAnswered = {
+    const said: AnsweredBatch = {
       kind: 'batch.answered',
       table: this.#table,
       code: isDone ? 'committed' : outcome.refusal.code,
@@ -420,7 +420,7 @@ export class SocketSession {
     else this.#ws.resume();
   }
 
-  #become(state: State): void {
+  #become(state: SocketState): void {
     this.#state = state;
   }
 }

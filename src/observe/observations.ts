@@ -4,7 +4,7 @@
  */
 import type { RefusalCode } from '../errors/refusals.ts';
 
-type What =
+type WhatHappened =
   /** A request was answered. `table` is null for a path that names no table: label sets stay bounded. */
   | {
       readonly kind: 'request.answered';
@@ -405,7 +405,7 @@ type What =
   | { readonly kind: 'service.stopped' };
 
 /** `listener`: the number of the listener process concerned; absent: the main process, or there are no others. */
-export type Observation = What & { readonly listener?: number };
+export type Observation = WhatHappened & { readonly listener?: number };
 
 export interface TableName {
   readonly database: string;

@@ -34,7 +34,7 @@ export interface ElectionOptions {
   readonly lead: (term: AbortSignal) => Promise<void>;
 }
 
-interface Lease extends JsonObject {
+interface ElectionLease extends JsonObject {
   readonly metadata: JsonObject & { readonly resourceVersion?: string };
   readonly spec?: {
     readonly holderIdentity?: string;
@@ -121,18 +121,18 @@ export class Election {
     }
   }
 
-  async #read(signal: AbortSignal): Promise<Lease | null> {
+  async #read(signal: AbortSignal): Promise<ElectionLease | null> {
     const { cluster, namespace, name } = this.#options;
     try {
       const path = pathOf(leases, namespace, name);
-      return (await cluster.request({ method: 'GET', path }, signal)) as Lease;
+      return (await cluster.request({ method: 'GET', path }, signal)) as ElectionLease;
     } catch (error) {
       if (isStatus(error, 404)) return null;
       throw error;
     }
   }
 
-  #isStale({ metadata, spec }: Lease): boolean {
+  #isStale({ metadata, spec }: ElectionLease): boolean {
     const { clock, limits } = this.#options;
     const nowMs = clock();
     const version = metadata.resourceVersion ?? '';
@@ -141,7 +141,7 @@ export class Election {
     return nowMs - this.#seen.atMs > durationMs;
   }
 
-  #write(lease: Lease | null, holder: string) {
+  #write(lease: ElectionLease | null, holder: string) {
     const { namespace, name, identity, now, limits } = this.#options;
     const time = new Date(now()).toISOString().replace('Z', '000Z');
     const isOurs = holder === identity;

@@ -48,7 +48,7 @@ const lostAnswersMax = 3;
 
 type Changes = Record<'Created' | 'Updated' | 'Repaired', string[]>;
 
-interface Outcome {
+interface ReconcileOutcome {
   readonly workload: ClusterObject | null;
   readonly generatedMasterKeySecret: string;
   readonly trouble: Trouble | null;
@@ -121,10 +121,10 @@ export class Reconciler {
     spec: CompleteSpec,
     objects: Objects,
     signal: AbortSignal,
-  ): Promise<Outcome> {
+  ): Promise<ReconcileOutcome> {
     const kind = isStateful(spec) ? statefulSets : deployments;
     let generatedMasterKeySecret = resource.status?.generatedMasterKeySecret ?? '';
-    const outcome = async (trouble: Trouble | null): Promise<Outcome> => {
+    const outcome = async (trouble: Trouble | null): Promise<ReconcileOutcome> => {
       const workload = await objects.read(kind, resource.metadata.name);
       const isOurs = workload !== null && objects.isOurs(workload);
       return { workload: isOurs ? workload : null, generatedMasterKeySecret, trouble };

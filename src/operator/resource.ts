@@ -14,7 +14,7 @@ export const version = 'v1alpha1';
 export const apiVersionOfHeadgate = `${group}/${version}`;
 export const finalizer = 'headgate.dev/deletion';
 
-type Texts = Readonly<Record<string, string>>;
+type TextByName = Readonly<Record<string, string>>;
 
 export interface SecretRef {
   readonly name: string;
@@ -66,19 +66,19 @@ export interface CompleteSpec {
   };
   readonly service: {
     readonly type: string;
-    readonly annotations: Texts;
+    readonly annotations: TextByName;
     readonly externalTrafficPolicy: string;
   };
   /** Ports on the nodes; 0: the cluster chooses. */
   readonly nodePorts: { readonly webhook: number; readonly sql: number; readonly gateway: number };
   readonly ingress: {
     readonly className: string;
-    readonly annotations: Texts;
+    readonly annotations: TextByName;
     readonly hosts: readonly string[];
     readonly tls: readonly ResourceJson[];
   } | null;
   readonly httpRoute: {
-    readonly annotations: Texts;
+    readonly annotations: TextByName;
     readonly parentRefs: readonly ResourceJson[];
     readonly hostnames: readonly string[];
   } | null;
@@ -109,20 +109,24 @@ export interface CompleteSpec {
     readonly gatewayFrom: readonly ResourceJson[];
     readonly metricsFrom: readonly ResourceJson[];
   };
-  readonly serviceMonitor: { readonly enabled: boolean; readonly interval: string; readonly labels: Texts };
+  readonly serviceMonitor: {
+    readonly enabled: boolean;
+    readonly interval: string;
+    readonly labels: TextByName;
+  };
   /** `name`: an existing one to use instead of creating one. */
-  readonly serviceAccount: { readonly name: string; readonly annotations: Texts };
+  readonly serviceAccount: { readonly name: string; readonly annotations: TextByName };
   /** For every object; labels also for the pods. */
-  readonly commonLabels: Texts;
-  readonly commonAnnotations: Texts;
+  readonly commonLabels: TextByName;
+  readonly commonAnnotations: TextByName;
   readonly startupProbe: ProbeTimes;
   readonly livenessProbe: ProbeTimes;
   readonly readinessProbe: ProbeTimes;
   readonly resources: JsonObject;
   readonly podSecurityContext: JsonObject;
-  readonly podAnnotations: Texts;
-  readonly podLabels: Texts;
-  readonly nodeSelector: Texts;
+  readonly podAnnotations: TextByName;
+  readonly podLabels: TextByName;
+  readonly nodeSelector: TextByName;
   readonly tolerations: readonly ResourceJson[];
   readonly affinity: JsonObject;
   readonly topologySpreadConstraints: readonly ResourceJson[];

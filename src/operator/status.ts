@@ -32,7 +32,7 @@ interface Workload extends ClusterObject {
   };
 }
 
-type Finding = Pick<ResourceCondition, 'type' | 'status' | 'reason' | 'message'>;
+type StatusFinding = Pick<ResourceCondition, 'type' | 'status' | 'reason' | 'message'>;
 
 export interface StatusInput {
   readonly resource: HeadgateResource;
@@ -76,7 +76,7 @@ export function statusOf(input: StatusInput): HeadgateStatus {
 
 const wantedOf = (workload: Workload | null) => workload?.spec?.replicas ?? 1;
 
-function ready(workload: Workload | null): Finding {
+function ready(workload: Workload | null): StatusFinding {
   const type = 'Ready';
   if (workload === null) {
     return { type, status: 'False', reason: 'NotDeployed', message: 'there are no pods yet' };
@@ -89,7 +89,7 @@ function ready(workload: Workload | null): Finding {
   return { type, status: 'False', reason: count === 0 ? 'NoPodReady' : 'TooFewPodsReady', message };
 }
 
-function progressing(workload: Workload | null, spec: CompleteSpec): Finding {
+function progressing(workload: Workload | null, spec: CompleteSpec): StatusFinding {
   const type = 'Progressing';
   if (spec.paused) return { type, status: 'False', reason: 'Paused', message: 'spec.paused is true' };
   if (workload === null)
@@ -112,7 +112,7 @@ export function isRolledOut(object: ClusterObject): boolean {
   return updated >= wanted && (status.replicas ?? 0) <= wanted && (status.readyReplicas ?? 0) >= wanted;
 }
 
-function degraded(workload: Workload | null, trouble: Trouble | null): Finding {
+function degraded(workload: Workload | null, trouble: Trouble | null): StatusFinding {
   const type = 'Degraded';
   if (trouble !== null) return { type, status: 'True', ...trouble };
   const stuck = workload?.status?.conditions?.find(

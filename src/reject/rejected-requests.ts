@@ -128,7 +128,7 @@ type WaitingLimits = Pick<
   | 'requestCostBytes'
 >;
 
-interface Entry {
+interface WaitingEntry {
   readonly request: RejectedRequest;
   readonly body: Buffer | null;
   readonly bodyBytes: number | null;
@@ -137,7 +137,7 @@ interface Entry {
 
 export class Waiting {
   readonly #limits: WaitingLimits;
-  readonly #entries: Entry[] = [];
+  readonly #entries: WaitingEntry[] = [];
   #bytes = 0;
 
   constructor(limits: WaitingLimits) {

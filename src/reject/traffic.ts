@@ -27,7 +27,7 @@ interface Count {
 }
 
 /** Requests since the last one that was stored. Times are in ms since 1970. */
-interface Since {
+interface SinceStored {
   storedAtMs: number | null;
   /** Of the first of them; null: there are none. */
   sinceMs: number | null;
@@ -35,7 +35,7 @@ interface Since {
   requests: Record<Exclude<(typeof outcomes)[number], 'stored'>, number>;
 }
 
-type Bounds = Pick<Limits, 'trafficTablesMax' | 'trafficWaitingMax' | 'trafficFlushMs'>;
+type TrafficBounds = Pick<Limits, 'trafficTablesMax' | 'trafficWaitingMax' | 'trafficFlushMs'>;
 
 /** What is counted of one database. */
 export interface DatabaseCounts {
@@ -69,17 +69,17 @@ export class ServedCounts {
 }
 
 export class TrafficCounts {
-  readonly #limits: Bounds;
+  readonly #limits: TrafficBounds;
   /** Counts of the present minute, by oid. */
   #now = new Map<number, Count>();
   #minute = 0;
   /** Counts of earlier minutes, the oldest first. */
   #before: Count[] = [];
   /** Of those that were not taken yet, by oid. */
-  #since = new Map<number, Since>();
+  #since = new Map<number, SinceStored>();
   #writtenAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor(limits: Bounds) {
+  constructor(limits: TrafficBounds) {
     this.#limits = limits;
   }
 
@@ -153,9 +153,9 @@ function newCount(relation: number, minute: number): Count {
   return { relation, minute, requests, rows: 0, stale: 0, spooled: 0, took, lastMs: 0 };
 }
 
-const noneSince = (): Since['requests'] => ({ unauthorized: 0, refused: 0, unavailable: 0 });
+const noneSince = (): SinceStored['requests'] => ({ unauthorized: 0, refused: 0, unavailable: 0 });
 
-const newSince = (): Since => ({ storedAtMs: null, sinceMs: null, lastMs: 0, requests: noneSince() });
+const newSince = (): SinceStored => ({ storedAtMs: null, sinceMs: null, lastMs: 0, requests: noneSince() });
 
 /** A sender that gets 429 sends again, as one that gets 503. */
 function outcomeOf({ code }: CountedAnswer): (typeof outcomes)[number] {
@@ -178,7 +178,7 @@ function valuesOf(counts: readonly Count[]): readonly unknown[] {
   ];
 }
 
-function valuesSince(all: ReadonlyMap<number, Since>): readonly unknown[] {
+function valuesSince(all: ReadonlyMap<number, SinceStored>): readonly unknown[] {
   const since = [...all.values()];
   const seconds = (ms: number | null): number | null => (ms === null ? null : ms / 1_000);
   return [

@@ -16,7 +16,7 @@ export interface Lookup<Row, Mode> {
   toTarget(name: string, row: Row, mode: Mode): Target;
 }
 
-interface Known<Row, Mode> {
+interface KnownRelation<Row, Mode> {
   readonly row: Row;
   /** When the engine was asked, by the clock. */
   readonly askedAtMs: number;
@@ -28,8 +28,8 @@ export class KnownRelations<Row, Mode> {
   readonly #lookup: Lookup<Row, Mode>;
   readonly #context: Pick<StageContext, 'clock' | 'limits'>;
   /** In the order in which they were found: the first is the oldest. */
-  readonly #known = new Map<string, Known<Row, Mode>>();
-  readonly #looking = new Map<string, Promise<Known<Row, Mode>>>();
+  readonly #known = new Map<string, KnownRelation<Row, Mode>>();
+  readonly #looking = new Map<string, Promise<KnownRelation<Row, Mode>>>();
 
   constructor(lookup: Lookup<Row, Mode>, context: Pick<StageContext, 'clock' | 'limits'>) {
     this.#lookup = lookup;
@@ -62,7 +62,7 @@ export class KnownRelations<Row, Mode> {
     }
   }
 
-  #targetOf(name: string, known: Known<Row, Mode>, mode: Mode): Target {
+  #targetOf(name: string, known: KnownRelation<Row, Mode>, mode: Mode): Target {
     let target = known.targets.get(mode);
     if (target === undefined) {
       target = this.#lookup.toTarget(name, known.row, mode);
@@ -77,14 +77,14 @@ export class KnownRelations<Row, Mode> {
     this.#looking.delete(name);
   }
 
-  #remembered(name: string, sinceMs: number): Known<Row, Mode> | null {
+  #remembered(name: string, sinceMs: number): KnownRelation<Row, Mode> | null {
     const { limits, clock } = this.#context;
     const known = this.#known.get(name);
     const isKnown = known !== undefined && known.askedAtMs >= sinceMs;
     return isKnown && clock() - known.askedAtMs < limits.relationAgeMs ? known : null;
   }
 
-  #remember(name: string, row: Row, askedAtMs: number): Known<Row, Mode> {
+  #remember(name: string, row: Row, askedAtMs: number): KnownRelation<Row, Mode> {
     const { limits } = this.#context;
     const before = this.#known.get(name);
     // The Targets of a relation that did not change stay as they are.
@@ -99,7 +99,7 @@ export class KnownRelations<Row, Mode> {
   }
 
   /** One lookup serves all callers that ask at the same time. A relation that it did not find may have been created since it began. */
-  async #lookTogether(name: string): Promise<Known<Row, Mode>> {
+  async #lookTogether(name: string): Promise<KnownRelation<Row, Mode>> {
     const underway = this.#looking.get(name);
     if (underway !== undefined) {
       try {
@@ -112,7 +112,7 @@ export class KnownRelations<Row, Mode> {
       if (next !== undefined && next !== underway) return next;
     }
     const askedAtMs = this.#context.clock();
-    const look: Promise<Known<Row, Mode>> = this.#lookup.look(name).then((row) => {
+    const look: Promise<KnownRelation<Row, Mode>> = this.#lookup.look(name).then((row) => {
       // A relation that was forgotten meanwhile may have changed since it was looked up.
       const isCurrent = this.#looking.get(name) === look;
       return isCurrent ? this.#remember(name, row, askedAtMs) : { row, askedAtMs, targets: new Map() };

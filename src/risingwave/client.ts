@@ -8,7 +8,7 @@ import { limits } from '../config/limits.ts';
 import { ReplyGuard } from './reply-guard.ts';
 
 /** What node-postgres's types do not say about its Connection. */
-interface Inside {
+interface ConnectionParts {
   attachListeners(stream: Pick<EventEmitter, 'on'>): void;
   query(sql: string): void;
 }
@@ -16,7 +16,7 @@ interface Inside {
 export class GuardedClient extends Client {
   constructor(config?: ClientConfig) {
     super(config);
-    const { connection } = this as unknown as { readonly connection: Inside };
+    const { connection } = this as unknown as { readonly connection: ConnectionParts };
     const whole = new EventEmitter();
     const guard = new ReplyGuard((messages) => whole.emit('data', messages));
     const attach = connection.attachListeners.bind(connection);

@@ -65,7 +65,7 @@ export type Stored =
   | { readonly kind: 'away' | 'slow' | 'refused'; readonly refusal: Refusal };
 
 /** A request that waits for its INSERT. */
-interface Member {
+interface WaitingInsert {
   readonly place: number;
   readonly rows: Rows;
   readonly encoded: Encoded;
@@ -75,7 +75,7 @@ async function commitGroup(options: RwContext, group: Group, as: Target): Promis
   const started = options.clock();
   const leftMs = (): number => options.deadlineMs - (options.clock() - started);
   const outcomes: (Outcome | undefined)[] = group.members.map(() => undefined);
-  const batches = new Map<string, Member[]>();
+  const batches = new Map<string, WaitingInsert[]>();
   for (const [place, rows] of group.members.entries()) {
     const encoded = encodeRows(rows, null);
     if ('refusal' in encoded) {
@@ -98,7 +98,7 @@ async function commitGroup(options: RwContext, group: Group, as: Target): Promis
 async function storeWhole(options: RwContext, group: Group): Promise<Stored> {
   const until = options.clock() + options.deadlineMs;
   const leftMs = (): number => until - options.clock();
-  const members: Member[] = [];
+  const members: WaitingInsert[] = [];
   for (const [place, rows] of group.members.entries()) {
     const encoded = encodeRows(rows, null);
     if ('refusal' in encoded) return { kind: 'refused', refusal: encoded.refusal };
@@ -126,7 +126,7 @@ async function storesNothing({ sessions }: RwContext, target: Target, timeoutMs:
 /** The outcome for each place. */
 async function insertAll(
   options: RwContext,
-  batch: readonly Member[],
+  batch: readonly WaitingInsert[],
   leftMs: () => number,
 ): Promise<Map<number, Outcome>> {
   const outcomes = new Map<number, Outcome>();
@@ -156,7 +156,7 @@ async function insertAll(
 
 async function insert(
   { sessions }: RwContext,
-  members: readonly Member[],
+  members: readonly WaitingInsert[],
   timeoutMs: number,
 ): Promise<Outcome | { readonly failed: string }> {
   const [first] = members;
@@ -185,7 +185,7 @@ async function insert(
 /** null: it is not known which rows were at fault. */
 function judge(
   options: RwContext,
-  members: readonly Member[],
+  members: readonly WaitingInsert[],
   timeoutMs: number,
 ): Promise<readonly (RequestRow & BadRow)[] | null> {
   const places = members.flatMap(({ rows }) =>

@@ -21,12 +21,12 @@ import { fillingOnly, RisingWaveLookup } from './relations.ts';
 import type { RwConflict } from './relations.ts';
 import { RwSessions } from './sessions.ts';
 
-interface Made {
+interface RemoteTarget {
   readonly found: Target;
   readonly target: Target | string;
 }
 
-interface Server {
+interface RemoteServer {
   readonly into: Into;
   readonly relations: Pick<KnownRelations<unknown, RwConflict>, 'find' | 'forget'>;
 }
@@ -34,14 +34,14 @@ interface Server {
 export class IntoRisingWave implements GroupCommit {
   readonly #options: Pick<StageContext, 'observe' | 'clock'>;
   /** By key; the first is the least recently used. */
-  readonly #servers = new Map<string, Server>();
+  readonly #servers = new Map<string, RemoteServer>();
   readonly #sessions = new RwSessions((key) => {
     const server = this.#servers.get(key);
     if (server === undefined) throw new Error('a connection to a server that is not known any more');
     return poolConfigOf(server.into);
   });
   /** The table as it was found there, and what was made of it for a table here. */
-  readonly #made = rememberedOf<Target, { now: Made | null }>(() => ({ now: null }));
+  readonly #made = rememberedOf<Target, { now: RemoteTarget | null }>(() => ({ now: null }));
   readonly #awaited: RwCommit;
   readonly #kept: RwCommit;
 
@@ -118,7 +118,7 @@ export class IntoRisingWave implements GroupCommit {
     this.#made(target).now = null;
   }
 
-  #serverOf(into: Into): Server {
+  #serverOf(into: Into): RemoteServer {
     const known = this.#servers.get(into.key);
     this.#servers.delete(into.key);
     const server = known ?? { into, relations: this.#relationsOf(into) };
@@ -131,7 +131,7 @@ export class IntoRisingWave implements GroupCommit {
     return server;
   }
 
-  #relationsOf({ key, database }: Into): Server['relations'] {
+  #relationsOf({ key, database }: Into): RemoteServer['relations'] {
     const query = async (sql: string): Promise<readonly object[]> => {
       const answer = await this.#sessions.run(key, sql, limits.engineAnswerMs);
       if (answer.kind === 'done') return answer.result.rows;

@@ -22,9 +22,9 @@ export interface RwColumn {
 export type RwConflict = 'error' | 'update' | 'ignore' | null;
 
 /** Throws the engine's error, or Refused. */
-type Query = (sql: string) => Promise<readonly object[]>;
+type RwQuery = (sql: string) => Promise<readonly object[]>;
 
-interface RelationRow {
+interface RwRelationRow {
   readonly id: number;
   readonly schema: string;
   readonly name: string;
@@ -32,7 +32,7 @@ interface RelationRow {
   readonly definition: string | null;
 }
 
-interface ColumnRow {
+interface RwColumnRow {
   readonly name: string;
   readonly is_primary_key: boolean;
   readonly is_hidden: boolean;
@@ -42,9 +42,9 @@ interface ColumnRow {
   readonly type_oid: number;
 }
 
-interface Found {
-  readonly relation: RelationRow;
-  readonly columns: readonly ColumnRow[];
+interface FoundRelation {
+  readonly relation: RwRelationRow;
+  readonly columns: readonly RwColumnRow[];
 }
 
 /** A table that was found there. */
@@ -77,29 +77,29 @@ export function fillingOnly(found: Target, { shape, into }: Target): Target | st
   return made;
 }
 
-export type RwRelations = KnownRelations<Found, RwConflict>;
+export type RwRelations = KnownRelations<FoundRelation, RwConflict>;
 
-export class RisingWaveLookup implements Lookup<Found, RwConflict> {
+export class RisingWaveLookup implements Lookup<FoundRelation, RwConflict> {
   readonly #database: string;
-  readonly #query: Query;
+  readonly #query: RwQuery;
 
-  constructor(database: string, query: Query) {
+  constructor(database: string, query: RwQuery) {
     this.#database = database;
     this.#query = query;
   }
 
-  look(name: string): Promise<Found> {
+  look(name: string): Promise<FoundRelation> {
     return look(this.#query, this.#database, name);
   }
 
-  toTarget(name: string, found: Found, conflict: RwConflict): Target {
+  toTarget(name: string, found: FoundRelation, conflict: RwConflict): Target {
     return toTarget(this.#database, name, found, conflict);
   }
 }
 
 const systemSchemas = new Set(['rw_catalog', 'pg_catalog', 'information_schema']);
 
-async function look(query: Query, database: string, name: string): Promise<Found> {
+async function look(query: RwQuery, database: string, name: string): Promise<FoundRelation> {
   const { schema, table } = partsOf(name, database);
   const where = schema === null ? 's.name = any(current_schemas(false))' : `s.name = ${literal(schema)}`;
   const order = schema === null ? 'order by array_position(current_schemas(false), s.name)' : '';
@@ -107,14 +107,14 @@ async function look(query: Query, database: string, name: string): Promise<Found
     `select r.id, s.name as schema, r.name, r.relation_type as kind, r.definition
      from rw_catalog.rw_relations r join rw_catalog.rw_schemas s on s.id = r.schema_id
      where r.name = ${literal(table)} and ${where} ${order}`,
-  )) as readonly RelationRow[];
+  )) as readonly RwRelationRow[];
   const [relation] = relations;
   if (relation === undefined || systemSchemas.has(relation.schema)) throw notFound(name);
   if (relation.kind !== 'table') throw notWritable(name, `is a ${relation.kind} of RisingWave, and no table`);
   const columns = (await query(
     `select name, is_primary_key, is_hidden, is_generated, is_nullable, data_type, type_oid
      from rw_catalog.rw_columns where relation_id = ${relation.id} order by position`,
-  )) as readonly ColumnRow[];
+  )) as readonly RwColumnRow[];
   return { relation, columns };
 }
 
@@ -137,7 +137,7 @@ function partsOf(name: string, database: string): { readonly schema: string | nu
 function toTarget(
   database: string,
   name: string,
-  { relation, columns }: Found,
+  { relation, columns }: FoundRelation,
   conflict: RwConflict,
 ): Target {
   const { defaults, conflict: own } = parseDefinition(relation.definition ?? '');

@@ -18,7 +18,7 @@ export type RwAnswer =
   | { readonly kind: 'failed' | 'lost' | 'away'; readonly error: Error };
 
 /** node-postgres accepts more than its types say. */
-type Sent = { readonly text: string };
+type PoolQuery = { readonly text: string };
 
 export class RwSessions {
   readonly #poolConfig: (database: string) => PoolConfig;
@@ -43,7 +43,7 @@ export class RwSessions {
     this.#lent.add(client);
     try {
       // Without parameters: the simple protocol, which does not limit how many values a statement contains.
-      const result = await client.query<object>({ text: sql, query_timeout: timeoutMs } as Sent);
+      const result = await client.query<object>({ text: sql, query_timeout: timeoutMs } as PoolQuery);
       client.release();
       return { kind: 'done', result };
     } catch (error) {
@@ -109,7 +109,10 @@ async function waitForPersistence(client: ClientBase): Promise<void> {
 }
 
 async function set(client: ClientBase, name: string): Promise<void> {
-  await client.query({ text: `set ${name} = true`, query_timeout: limits.commitStatementTimeoutMs } as Sent);
+  await client.query({
+    text: `set ${name} = true`,
+    query_timeout: limits.commitStatementTimeoutMs,
+  } as PoolQuery);
 }
 
 function asError(error: unknown): Error {

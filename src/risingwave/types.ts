@@ -20,7 +20,7 @@ export interface RwField {
 const depthMax = 32;
 
 export function parseType(text: string): RwType | null {
-  const reader = new Reader(text);
+  const reader = new TypeReader(text);
   const type = reader.type(0);
   return type !== null && reader.ended ? type : null;
 }
@@ -42,7 +42,7 @@ const fieldName = /\s*(?:"((?:[^"]|"")*)"|([^\s"<>(),]+))\s+/y;
 /** `double precision`, `timestamp with time zone`, `vector(3)` */
 const scalar = /[a-z_][a-z_0-9]*(?: [a-z_]+)*(?:\(\d+\))?/y;
 
-class Reader {
+class TypeReader {
   readonly #text: string;
   #at = 0;
 

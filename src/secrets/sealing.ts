@@ -107,14 +107,14 @@ function seal(plaintext: string, identity: string, { id, key }: MasterKey): stri
   return Buffer.concat([head, nonce, ciphertext, cipher.getAuthTag()]).toString('base64');
 }
 
-interface Parts {
+interface SealedParts {
   readonly head: Buffer;
   readonly nonce: Buffer;
   readonly ciphertext: Buffer;
   readonly tag: Buffer;
 }
 
-function partsOf(sealed: string): Parts {
+function partsOf(sealed: string): SealedParts {
   const bytes = Buffer.from(sealed, 'base64');
   const head = headBytes[bytes[0] ?? 0];
   if (head === undefined || bytes.length < head + nonceBytes + tagBytes) {
@@ -129,7 +129,11 @@ function partsOf(sealed: string): Parts {
 }
 
 /** null: none of the keys opens it. */
-function openWith(keys: readonly MasterKey[], { head, nonce, ciphertext, tag }: Parts, identity: string) {
+function openWith(
+  keys: readonly MasterKey[],
+  { head, nonce, ciphertext, tag }: SealedParts,
+  identity: string,
+) {
   for (const { id, key } of keys) {
     if (head.length > 1 && !id.equals(head.subarray(1))) continue;
     const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: tagBytes })
@@ -153,7 +157,7 @@ export class MasterKeyError extends PlainError {
   override readonly name = 'MasterKeyError';
 }
 
-type Keys = readonly [MasterKey, ...MasterKey[]];
+type MasterKeyList = readonly [MasterKey, ...MasterKey[]];
 
 const keyBytes = 32;
 
@@ -196,7 +200,7 @@ export function loadMasterKeys(path: string): KeyRing {
 }
 
 /** The keys of an existing file. Throws MasterKeyError. */
-export function readKeyFile(path: string): Keys {
+export function readKeyFile(path: string): MasterKeyList {
   const source = `the master key file ${path}`;
   let text: string;
   let mode: number;
@@ -215,7 +219,7 @@ export function readKeyFile(path: string): Keys {
 
 class KeyFile implements KeyRing {
   readonly #path: string;
-  #keys: Keys | readonly [];
+  #keys: MasterKeyList | readonly [];
   /** Which version of the file was read last. */
   #mark: string;
 
@@ -225,7 +229,7 @@ class KeyFile implements KeyRing {
     this.#keys = this.#mark === '' ? [] : readKeyFile(path);
   }
 
-  keys(): Keys | readonly [] {
+  keys(): MasterKeyList | readonly [] {
     return this.#keys;
   }
 

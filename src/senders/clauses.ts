@@ -8,7 +8,7 @@ export type SenderAnswering = Partial<Pick<Sender, 'handshake' | 'answers' | 'an
 
 export type MediaType = 'text/plain' | 'application/json' | 'text/xml';
 
-interface Answer {
+interface AnswerParts {
   readonly status?: number;
   readonly type?: MediaType;
   /** Name → expression. */
@@ -17,13 +17,13 @@ interface Answer {
 }
 
 /** `checked` accepts only requests that VALIDATE has accepted, `unchecked` any. */
-interface Rule extends Answer {
+interface Rule extends AnswerParts {
   readonly when: string;
   /** The second secret, if the rule reads it. */
   readonly secret?: string;
 }
 
-function answer({ status, type, headers = {}, body }: Answer): string {
+function answer({ status, type, headers = {}, body }: AnswerParts): string {
   const parts = [
     ...(status === undefined ? [] : [`STATUS ${status}`]),
     ...(type === undefined ? [] : [`TYPE '${type}'`]),
@@ -51,7 +51,7 @@ export const learning = ({
   `ANSWER SECRET ${secret} UNCHECKED WHEN ${when}\n  LEARN ${secret} = ${value}${answer(rest)}`;
 
 /** The answer to a committed request. */
-export const committed = (of: Answer): string => `ANSWER${answer(of)}`.replace('\n ', '');
+export const committed = (of: AnswerParts): string => `ANSWER${answer(of)}`.replace('\n ', '');
 
 export const query = (name: string): string => `query->>'${name}'`;
 export const member = (name: string): string => `${body}->>'${name}'`;
@@ -82,7 +82,7 @@ export const echoHeader = (asked: string, answered: string): string =>
 export const anyHead = unchecked({ when: `method = 'HEAD'`, status: 200 });
 
 /** WebSub's question with a verify token, as Meta and Strava ask it. */
-export function verifyToken(secrets: AnswerSecrets, give: Answer): readonly string[] {
+export function verifyToken(secrets: AnswerSecrets, give: AnswerParts): readonly string[] {
   const { answer: secret } = secrets;
   if (secret === null) return [];
   const when = `method = 'GET' AND ${isText(query('hub.mode'), 'subscribe')}\n  AND secure_compare(${query('hub.verify_token')}, ${secret})`;

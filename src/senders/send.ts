@@ -115,12 +115,12 @@ function clockOf({ name, toleranceS }: Sender, { now, stale }: SendOptions, io: 
   return () => io.clock() - (toleranceS + 60) * 1000;
 }
 
-interface Event {
+interface SentEvent {
   readonly headers: ReadonlyMap<string, string>;
   readonly body: (example: string) => string;
 }
 
-function eventOf({ id, name }: Sender, { event, body }: SendOptions): Event {
+function eventOf({ id, name }: Sender, { event, body }: SendOptions): SentEvent {
   const none = { headers: new Map<string, string>(), body: (example: string) => example };
   if (event === undefined) return none;
   const place = eventPlaces[id];

@@ -70,7 +70,7 @@ export interface DatabaseSpoolOptions extends Omit<SpoolOptions, 'root' | 'faile
 }
 
 /** What segments hold, in total and for each table by its oid. */
-interface Used {
+interface SpoolUsage {
   readonly bytes: number;
   readonly of: ReadonlyMap<number, SegmentCounts>;
   /** In bytes, by owner. */
@@ -106,7 +106,7 @@ export class DatabaseSpool implements Closable {
   /** headgate.home() of the database; null: not asked yet. */
   #home: string | null = null;
   #closed = false;
-  #lastUsed: Used = { bytes: 0, of: new Map(), ofOwners: new Map() };
+  #lastUsed: SpoolUsage = { bytes: 0, of: new Map(), ofOwners: new Map() };
   #usedAtMs = -Infinity;
   /** What was written since, in bytes. */
   #usedSince = 0;
@@ -289,7 +289,7 @@ export class DatabaseSpool implements Closable {
     if (this.#own !== null && this.#own.segments.length === 0) await this.remove(this.#own);
   }
 
-  #used(ageMsMax: number = limits.spoolUsedMs): Used {
+  #used(ageMsMax: number = limits.spoolUsedMs): SpoolUsage {
     const now = this.#options.clock();
     const isRecent = now - this.#usedAtMs < ageMsMax && this.#usedSince < limits.spoolUsedBytes;
     if (isRecent) return this.#lastUsed;

@@ -24,7 +24,7 @@ import { TableHandOver } from './table-hand-over.ts';
 import type { HandOverStages, HandOverMemory, SlowTables } from './table-hand-over.ts';
 
 /** What is known of one spool while it is handed over. */
-interface Progress {
+interface HandOverProgress {
   readonly spool: Spool;
   /** headgate.home() of the database that has answered. */
   readonly home: string;
@@ -33,13 +33,13 @@ interface Progress {
   /** What segments of version 1 say of their tables, by oid. */
   readonly described: ReadonlyMap<number, SpooledTable>;
   /** What the last record of each table says of it, by oid. */
-  readonly named: Map<number, Named>;
+  readonly named: Map<number, DescribedTable>;
   readonly slow: Map<number, SlowTables>;
   /** Everything before has arrived, or belongs to tables for which it never will. */
   place: ReadPosition;
 }
 
-interface Named {
+interface DescribedTable {
   readonly target: Buffer;
   readonly table: SpooledTable | null;
 }
@@ -60,7 +60,7 @@ export class Drainer implements Closable {
   readonly #stages: HandOverStages;
   readonly #closing = new AbortController();
   readonly #ended: Promise<void>;
-  readonly #progress = new Map<Spool, Progress>();
+  readonly #progress = new Map<Spool, HandOverProgress>();
   /** By `id/oid`. */
   readonly #held = new Map<string, StuckTable>();
   /** headgate.home() of the database that an earlier process has served; null: not known. */
@@ -164,7 +164,7 @@ export class Drainer implements Closable {
     return blocked;
   }
 
-  async #progressOf(spool: Spool): Promise<Progress> {
+  async #progressOf(spool: Spool): Promise<HandOverProgress> {
     const { home, positions } = await readArrived(
       this.#stages.pools,
       this.#kept.database,
@@ -178,12 +178,12 @@ export class Drainer implements Closable {
     if (isOther) this.#release(spool);
     // A database that was restored to an earlier state no longer has what it had.
     const isBack = [...(known?.positions ?? [])].some(([oid, it]) => it > (positions.get(oid) ?? 0n));
-    const progress: Progress = {
+    const progress: HandOverProgress = {
       spool,
       home,
       positions: new Map(positions),
       described: isOther || known === undefined ? await describedIn(spool) : known.described,
-      named: known?.named ?? new Map<number, Named>(),
+      named: known?.named ?? new Map<number, DescribedTable>(),
       slow: known?.slow ?? new Map<number, SlowTables>(),
       place: isBack || isOther ? beginning : (known?.place ?? beginning),
     };
@@ -192,7 +192,7 @@ export class Drainer implements Closable {
   }
 
   /** What a record says of its table; null: that cannot be read. */
-  #tableOf({ described, named }: Progress, { oid, target }: SpooledRequests): SpooledTable | null {
+  #tableOf({ described, named }: HandOverProgress, { oid, target }: SpooledRequests): SpooledTable | null {
     if (target === null) return described.get(oid) ?? this.#undescribed(described, oid);
     const known = named.get(oid);
     if (known?.target.equals(target) === true) return known.table;
@@ -213,7 +213,7 @@ export class Drainer implements Closable {
   }
 
   /** Whether requests belong to this database; if not, they are left where they are. */
-  #isOurs({ spool, home }: Progress, oid: number, table: SpooledTable | null): table is SpooledTable {
+  #isOurs({ spool, home }: HandOverProgress, oid: number, table: SpooledTable | null): table is SpooledTable {
     if (table?.home === home) return true;
     const isForeign = table !== null;
     const reason = isForeign
@@ -223,7 +223,7 @@ export class Drainer implements Closable {
     return false;
   }
 
-  #holdLocked({ spool, positions }: Progress, { last }: Segment): void {
+  #holdLocked({ spool, positions }: HandOverProgress, { last }: Segment): void {
     for (const [oid, sequence] of last)
       if (sequence > (positions.get(oid) ?? 0n)) this.#hold({ spool, oid, isForeign: false, reason: noKey });
   }
@@ -241,7 +241,7 @@ export class Drainer implements Closable {
   }
 
   /** `only`: a table whose gate is held for this; null: all tables. */
-  async #pass(progress: Progress, blocked: Set<number>, only: number | null): Promise<void> {
+  async #pass(progress: HandOverProgress, blocked: Set<number>, only: number | null): Promise<void> {
     const { spool, positions } = progress;
     const waiting = new Map<number, TableHandOver>();
     const held: HandOverMemory = { bytes: 0 };
@@ -283,7 +283,7 @@ export class Drainer implements Closable {
 
   #tableFor(
     waiting: Map<number, TableHandOver>,
-    progress: Progress,
+    progress: HandOverProgress,
     name: SpooledTable,
     held: HandOverMemory,
   ): TableHandOver {

@@ -143,7 +143,7 @@ export function writtenOf(
 
 /** Everything between two positions in a segment, in order. Rejects with the system's errors only. */
 export async function* scanRecords(file: SpoolFile, stretch: SegmentRange): AsyncGenerator<Scanned, void> {
-  const reader = new Reader(file, stretch);
+  const reader = new SegmentReader(file, stretch);
   let { after } = stretch;
   let damage: Omit<Damage, 'is' | 'to'> | null = null;
   /** `first`: the first request after it. */
@@ -190,7 +190,7 @@ function firstOf({ sequence, requests }: RecordHead): bigint {
 }
 
 /** A window on a file that moves forward. */
-class Reader {
+class SegmentReader {
   readonly #file: SpoolFile;
   readonly #stretch: SegmentRange;
   /** The position in the file at which the window begins. */

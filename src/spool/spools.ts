@@ -28,7 +28,7 @@ export interface KnownTables {
   readonly rows: readonly string[];
 }
 
-interface Seals {
+interface SpoolSeals {
   readonly seal: (plaintext: string, identity: string) => string;
   readonly open: (sealed: string, identity: string) => string;
 }
@@ -42,7 +42,7 @@ async function writeKnown(
   folder: string,
   database: string,
   known: KnownTables,
-  { seal }: Seals,
+  { seal }: SpoolSeals,
 ): Promise<void> {
   const next = join(folder, `${name}.next`);
   await files.remove(next).catch(() => {});
@@ -63,7 +63,7 @@ async function readKnown(
   folder: string,
   database: string,
   nowMs: number,
-  { open }: Seals,
+  { open }: SpoolSeals,
 ): Promise<KnownTables | null> {
   if (!(await files.list(folder)).includes(name)) return null;
   const sealed = await reading(files, join(folder, name), async (file) => {
@@ -109,7 +109,7 @@ export interface Confirmed {
   readonly rows: () => readonly string[];
 }
 
-interface Open {
+interface OpenDatabase {
   readonly kept: DatabaseSpool;
   readonly drainer: Drainer;
   writtenVersion: number;
@@ -118,7 +118,7 @@ interface Open {
 
 export class Spools implements Closable {
   readonly #options: SpoolsOptions;
-  readonly #databases = new Map<string, Open>();
+  readonly #databases = new Map<string, OpenDatabase>();
   /** The work in progress for each database, one after another. */
   readonly #running = new Map<string, Promise<void>>();
   readonly #lock: Closable;
@@ -216,7 +216,7 @@ export class Spools implements Closable {
   }
 
   /** `home`: what the database has answered; null: it was not asked. */
-  async #openDatabase(database: string, home: string | null): Promise<Open> {
+  async #openDatabase(database: string, home: string | null): Promise<OpenDatabase> {
     const { files, root, bytesMax, nowMs, drain, remember, opened, seal, open: unseal } = this.#options;
     const folder = join(root, folderOf(database));
     await files.makeFolder(folder);

@@ -35,7 +35,7 @@ export interface HandOverStages extends Omit<StageContext, 'limits'> {
   readonly commit: Pick<Throttle, 'groupRows' | 'handOver'>;
 }
 
-interface Member extends Sealed {
+interface SpooledMember extends Sealed {
   /** The rows for `target`, never a refusal for several requests; null: not decoded, because the table was not known. */
   readonly made: Rows | Refusal | null;
   readonly target: Target | null;
@@ -78,12 +78,12 @@ export class TableHandOver {
   readonly #positions: Map<number, bigint>;
   readonly #held: HandOverMemory;
   /** Requests that have come in and are not being stored yet, with the place before them. */
-  #coming: { members: Member[]; requests: number; bytes: number; began: ReadPosition } | null = null;
+  #coming: { members: SpooledMember[]; requests: number; bytes: number; began: ReadPosition } | null = null;
   /** The table that they are decoded for. */
   #target: Target | null = null;
   /** Whether the requests that are being stored arrive. */
   #storing: Promise<boolean> = Promise.resolve(true);
-  #members: Member[] = [];
+  #members: SpooledMember[] = [];
   /** Most requests that are tried together: some of them are refused. */
   #together: number;
   #changed = 0;
@@ -146,7 +146,7 @@ export class TableHandOver {
     this.#held.bytes -= bytes;
   }
 
-  async #store(members: Member[], began: ReadPosition): Promise<boolean> {
+  async #store(members: SpooledMember[], began: ReadPosition): Promise<boolean> {
     this.#members = members;
     try {
       while (this.#members.length > 0) {
@@ -245,7 +245,7 @@ export class TableHandOver {
   }
 
   /** Together if possible, otherwise one by one. */
-  #decoded(record: Sealed, target: Target | null): Member[] {
+  #decoded(record: Sealed, target: Target | null): SpooledMember[] {
     const { first, last, payload } = record;
     if (target === null) return [undecoded(record)];
     const made = decodeWholes(target, payload, bodySpans(payload, requestsOf(record)));
@@ -264,7 +264,7 @@ export class TableHandOver {
     return requests.length > 1;
   }
 
-  #oneByOne(record: Sealed, target: Target): Member[] {
+  #oneByOne(record: Sealed, target: Target): SpooledMember[] {
     return apart(record).map((one) => ({ ...one, made: this.#rowsOf(target, one.payload), target }));
   }
 
@@ -385,6 +385,6 @@ const unreadable: KeptHead = {
   remoteAddress: '',
 };
 
-function undecoded({ first, last, payload }: Sealed): Member {
+function undecoded({ first, last, payload }: Sealed): SpooledMember {
   return { first, last, payload, made: null, target: null };
 }

@@ -34,11 +34,11 @@ export interface Appendable {
 }
 
 /** The groups of requests that share a record each: of one table, in order, as many as are sealed together. */
-function togetherOf<Waiting extends { readonly table: Appendable; readonly payload: Buffer }>(
-  group: readonly Waiting[],
-): readonly (readonly [Waiting, ...Waiting[]])[] {
-  const all: [Waiting, ...Waiting[]][] = [];
-  const open = new Map<number, { readonly waiting: [Waiting, ...Waiting[]]; bytes: number }>();
+function togetherOf<WaitingRequest extends { readonly table: Appendable; readonly payload: Buffer }>(
+  group: readonly WaitingRequest[],
+): readonly (readonly [WaitingRequest, ...WaitingRequest[]])[] {
+  const all: [WaitingRequest, ...WaitingRequest[]][] = [];
+  const open = new Map<number, { readonly waiting: [WaitingRequest, ...WaitingRequest[]]; bytes: number }>();
   for (const one of group) {
     const { oid, target } = one.table;
     const bytes = one.payload.length;
@@ -52,7 +52,7 @@ function togetherOf<Waiting extends { readonly table: Appendable; readonly paylo
       last.waiting.push(one);
       last.bytes += bytes;
     } else {
-      const waiting: [Waiting, ...Waiting[]] = [one];
+      const waiting: [WaitingRequest, ...WaitingRequest[]] = [one];
       all.push(waiting);
       open.set(oid, { waiting, bytes });
     }
@@ -94,14 +94,14 @@ export class NotKept extends Error {
   }
 }
 
-interface Waiting {
+interface WaitingRequest {
   readonly table: Appendable;
   readonly payload: Buffer;
   readonly kept: (sequence: bigint) => void;
   readonly refused: (why: NotKept) => void;
 }
 
-interface Open {
+interface OpenSegment {
   readonly segment: Segment;
   readonly file: SpoolFile;
   readonly key: Buffer;
@@ -115,7 +115,7 @@ interface Spare {
 
 export class SpoolWriter {
   readonly #options: WriterOptions;
-  #waiting: Waiting[] = [];
+  #waiting: WaitingRequest[] = [];
   #waitingBytes = 0;
   /** By oid. */
   readonly #waitingOf = new Map<number, number>();
@@ -123,7 +123,7 @@ export class SpoolWriter {
   #nextSequence: bigint;
   #bytes: number;
   #last: Segment | null;
-  #open: Open | null = null;
+  #open: OpenSegment | null = null;
   #spare: Promise<Spare | null> | null = null;
   #running: Promise<void> | null = null;
   #off = false;
@@ -225,7 +225,7 @@ export class SpoolWriter {
     this.#running = null;
   }
 
-  #takeGroup(): readonly Waiting[] {
+  #takeGroup(): readonly WaitingRequest[] {
     let bytes = 0;
     let count = 0;
     for (const { table, payload } of this.#waiting) {
@@ -243,10 +243,10 @@ export class SpoolWriter {
   }
 
   /** `isBegun`: some of it may be on the disk. Rejects with NotKept, and with the system's errors. */
-  async #write(group: readonly Waiting[], attempt: { isBegun: boolean }): Promise<void> {
+  async #write(group: readonly WaitingRequest[], attempt: { isBegun: boolean }): Promise<void> {
     const { segment, file, key } = await this.#roomFor(group);
     const first = this.#nextSequence;
-    const records: { head: RecordHead; bytes: number; waiting: readonly Waiting[] }[] = [];
+    const records: { head: RecordHead; bytes: number; waiting: readonly WaitingRequest[] }[] = [];
     const pieces: Buffer[] = [];
     let end = segment.end;
     for (const waiting of togetherOf(group)) {
@@ -276,7 +276,7 @@ export class SpoolWriter {
   }
 
   /** The segment for a group. Rejects with NotKept if there is no room for another segment, or no master key. */
-  async #roomFor(group: readonly Waiting[]): Promise<Open> {
+  async #roomFor(group: readonly WaitingRequest[]): Promise<OpenSegment> {
     const open = this.#open;
     // At most: those that are sealed together take less.
     const size = group.reduce((sum, { table, payload }) => sum + recordSize(table.target, payload.length), 0);
@@ -293,7 +293,7 @@ export class SpoolWriter {
   }
 
   /** The header is on the disk before anything else: a header that cannot be read was damaged later. */
-  async #use({ mark, file }: Spare): Promise<Open> {
+  async #use({ mark, file }: Spare): Promise<OpenSegment> {
     const { spool, random, folder } = this.#options;
     const { number, fileBytes } = mark;
     const masterKey = this.#masterKey();
@@ -379,7 +379,7 @@ export class SpoolWriter {
   }
 
   /** The group is refused as soon as the disk says that it does not count. `isBegun`: some of it may be on the disk. */
-  async #fail(group: readonly Waiting[], error: unknown, isBegun: boolean): Promise<void> {
+  async #fail(group: readonly WaitingRequest[], error: unknown, isBegun: boolean): Promise<void> {
     const { clock, failed } = this.#options;
     failed(error);
     const again = clock() - this.#failedAt < limits.spoolFailuresWithinMs;

@@ -17,7 +17,7 @@ import type { Observe } from '../observe/observations.ts';
 import type { OtlpReceiver } from './otlp.ts';
 import { tracesText } from './span-text.ts';
 
-type Bounds = Pick<
+type SpanBounds = Pick<
   Limits,
   | 'spansWaitingMax'
   | 'spansSentMax'
@@ -38,12 +38,12 @@ export interface SpanQueueOptions {
   /** A monotonic clock, ms. */
   readonly clock: () => number;
   readonly random: () => number;
-  readonly limits?: Bounds;
+  readonly limits?: SpanBounds;
 }
 
 export class SpanQueue implements Closable {
   readonly #options: SpanQueueOptions;
-  readonly #limits: Bounds;
+  readonly #limits: SpanBounds;
   readonly #closing = new AbortController();
   /** Aborted when the time for what is left is over. */
   readonly #over = new AbortController();

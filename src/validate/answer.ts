@@ -116,14 +116,14 @@ interface Part {
   readonly payloadName: string | null;
 }
 
-interface Parts {
+interface AnswerExpressions {
   readonly when: Part | null;
   readonly headers: readonly Part[];
   readonly body: Part | null;
   readonly learn: Part | null;
 }
 
-function typeParts({ when, headers, body, learn }: AnswerText, { secrets }: AnswerScope): Parts {
+function typeParts({ when, headers, body, learn }: AnswerText, { secrets }: AnswerScope): AnswerExpressions {
   const typed = (part: AnswerPart, source: string): Part =>
     inPart(part, () => ({ part, source, ...typeExpression(source, { secrets }) }));
   return {
@@ -167,7 +167,11 @@ function checkFixed({ when, unchecked, status, type, headers, body }: AnswerText
 }
 
 /** What is learned comes from a stranger: it must have a shape, and nothing else in the clause may depend on a secret. */
-function checkLearn({ learn, unchecked }: AnswerText, parts: Parts, { secrets }: AnswerScope): void {
+function checkLearn(
+  { learn, unchecked }: AnswerText,
+  parts: AnswerExpressions,
+  { secrets }: AnswerScope,
+): void {
   if (learn === undefined || parts.learn === null) return;
   const { root } = parts.learn;
   if (!unchecked)
@@ -248,7 +252,7 @@ function methodsOf(when: Node): ReadonlySet<string> | null {
 /** NULL, an error or a value that an answer may not contain: no match. */
 function rule(
   text: AnswerText,
-  { when, headers, body, learn }: Parts,
+  { when, headers, body, learn }: AnswerExpressions,
   signed: readonly Node[],
   values: BoundValues,
 ): CompiledAnswer['answer'] {
@@ -321,7 +325,7 @@ function typeOf({ type, body }: AnswerText): string | null {
   return body === null ? null : types['text/plain'];
 }
 
-function committedAnswer(text: AnswerText, { headers, body }: Parts): CommittedAnswer {
+function committedAnswer(text: AnswerText, { headers, body }: AnswerExpressions): CommittedAnswer {
   const constant = (root: Node | undefined): string =>
     root?.kind === 'constant' && typeof root.value === 'string' ? root.value : '';
   const own: string[] = [];

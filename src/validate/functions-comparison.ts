@@ -8,14 +8,14 @@ import { type Implementation, type FunctionRow, strict } from './function-table.
 import { compareTexts } from './text.ts';
 import { type TypeName, type ValueOf } from './types.ts';
 
-type Comparison<T> = (a: T, b: T) => number;
+type CompareValues<T> = (a: T, b: T) => number;
 
 function bySize(a: bigint | number, b: bigint | number): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
 /** Types in PostgreSQL's order, with their comparison. */
-export const comparisons: { readonly [T in TypeName]?: Comparison<ValueOf[T]> } = {
+export const comparisons: { readonly [T in TypeName]?: CompareValues<ValueOf[T]> } = {
   text: compareTexts,
   bytea: compareBytes,
   bool: (a, b) => Number(a) - Number(b),
@@ -46,7 +46,7 @@ const docs: Readonly<Record<string, string>> = {
   '>=': 'Greater or equal.',
 };
 
-function rowsOf<T extends TypeName>(type: T, compare: Comparison<ValueOf[T]>): FunctionRow[] {
+function rowsOf<T extends TypeName>(type: T, compare: CompareValues<ValueOf[T]>): FunctionRow[] {
   return Object.entries(holds).map(([name, test]) => {
     const role = name === '=' ? 'equal' : name === '<>' ? 'unequal' : null;
     const implementation = (a: ValueOf[T], b: ValueOf[T]): boolean => test(compare(a, b));
@@ -73,7 +73,7 @@ const same: Implementation = (a, b) => a === b;
 
 export const comparisonRows: readonly FunctionRow[] = [
   ...Object.entries(comparisons).flatMap(([type, compare]) =>
-    rowsOf(type as TypeName, compare as Comparison<unknown>),
+    rowsOf(type as TypeName, compare as CompareValues<unknown>),
   ),
   strict('operator', '=', ['jsonb', 'jsonb'], 'bool', equalJson, 'comparison', 'The same JSON value.', {
     role: 'equal',

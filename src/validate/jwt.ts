@@ -26,13 +26,13 @@ interface TokenKey {
 
 export type TokenKeys = readonly TokenKey[];
 
-type Fields = Readonly<Record<string, unknown>>;
+type JwtFields = Readonly<Record<string, unknown>>;
 
-function isFields(value: unknown): value is Fields {
+function isFields(value: unknown): value is JwtFields {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function jwk(fields: Fields): TokenKey {
+function jwk(fields: JwtFields): TokenKey {
   const id = typeof fields.kid === 'string' ? fields.kid : null;
   if (fields.kty === 'oct' && typeof fields.k === 'string' && fields.k !== '') {
     return { id, key: createSecretKey(Buffer.from(fields.k, 'base64url')) };
@@ -145,7 +145,7 @@ const tokenCharsMax = 64 * 1024;
 
 const part = /^[A-Za-z0-9_-]+$/;
 
-function fieldsOf(encoded: string): Fields | null {
+function fieldsOf(encoded: string): JwtFields | null {
   const bytes = Buffer.from(encoded, 'base64url');
   if (!isUtf8(bytes)) return null;
   try {
@@ -157,7 +157,7 @@ function fieldsOf(encoded: string): Fields | null {
 }
 
 interface ReadToken {
-  readonly header: Fields;
+  readonly header: JwtFields;
   readonly algorithm: string;
   readonly payload: string;
   readonly signed: Buffer;
@@ -236,7 +236,7 @@ export function publishedKey(name: string, keys: PublishedKeys): Buffer | null {
   return null;
 }
 
-function isCurrent({ exp, nbf }: Fields, nowSeconds: number): boolean {
+function isCurrent({ exp, nbf }: JwtFields, nowSeconds: number): boolean {
   if (exp !== undefined && !(typeof exp === 'number' && nowSeconds < exp)) return false;
   return nbf === undefined || (typeof nbf === 'number' && nowSeconds >= nbf);
 }

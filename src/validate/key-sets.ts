@@ -17,17 +17,17 @@ import { EvaluationError } from './errors.ts';
 import { publishedTokenKeys } from './jwt.ts';
 import type { PublishedKeys, TokenKeys } from './jwt.ts';
 
-type Context = Pick<StageContext, 'clock' | 'limits' | 'observe'>;
+type KeySetContext = Pick<StageContext, 'clock' | 'limits' | 'observe'>;
 
 export class KeySets {
   readonly #hosts: readonly string[];
-  readonly #context: Context;
+  readonly #context: KeySetContext;
   readonly #fetch: Fetch;
   /** By URL, that which was asked for last at the end. */
   readonly #sets = new Map<string, KeySet>();
 
   /** `hosts`: HEADGATE_JWKS_HOSTS. `fetch`: the network, or a test's replacement for it. */
-  constructor(hosts: readonly string[], context: Context, fetch: Fetch = fetchOf(context.limits)) {
+  constructor(hosts: readonly string[], context: KeySetContext, fetch: Fetch = fetchOf(context.limits)) {
     this.#hosts = hosts;
     this.#context = context;
     this.#fetch = fetch;
@@ -87,7 +87,7 @@ function fetchOf(limits: Limits): Fetch {
 class KeySet implements PublishedKeys, FetchedKeys {
   readonly #url: URL;
   readonly #fetch: Fetch;
-  readonly #context: Context;
+  readonly #context: KeySetContext;
   #keys: TokenKeys | null = null;
   #fetchedMs = -Infinity;
   #triedMs = -Infinity;
@@ -95,7 +95,7 @@ class KeySet implements PublishedKeys, FetchedKeys {
   #reason = 'they were not fetched yet';
   #missed = false;
 
-  constructor(url: URL, fetch: Fetch, context: Context) {
+  constructor(url: URL, fetch: Fetch, context: KeySetContext) {
     this.#url = url;
     this.#fetch = fetch;
     this.#context = context;

@@ -20,7 +20,7 @@ export type VariableName =
   | 'now'
   | 'encoded_body';
 
-interface Facts {
+interface NodeFacts {
   readonly id: number;
   readonly type: StaticType;
   /** Its position in the text; the first one, if there are several. */
@@ -38,7 +38,7 @@ export interface TypedBranch {
   readonly result: Node;
 }
 
-export type Node = Facts &
+export type Node = NodeFacts &
   (
     | {
         readonly kind: 'constant';
@@ -84,7 +84,7 @@ export type Node = Facts &
 
 export type NodeOf<K extends Node['kind']> = Extract<Node, { kind: K }>;
 /** A node as it is requested: the facts are filled in. */
-export type NodeDraft = Node extends infer N ? (N extends Node ? Omit<N, keyof Facts> : never) : never;
+export type NodeDraft = Node extends infer N ? (N extends Node ? Omit<N, keyof NodeFacts> : never) : never;
 
 export function childrenOf(node: Node): readonly Node[] {
   return 'args' in node ? node.args : [];

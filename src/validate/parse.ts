@@ -135,15 +135,15 @@ export function tokenEnds(text: string): ReadonlyMap<number, number> {
   return ends;
 }
 
-type Keys<T> = T extends unknown ? keyof T : never;
-type NodeOf<K extends PropertyKey> = PgNode extends infer N
+type KeyOfUnion<T> = T extends unknown ? keyof T : never;
+type PgNodeOf<K extends PropertyKey> = PgNode extends infer N
   ? N extends { [P in K]: infer V }
     ? V
     : never
   : never;
 
-function as<K extends Keys<PgNode>>(node: PgNode | undefined, key: K): NodeOf<K> | undefined {
-  return node !== undefined && key in node ? (node as unknown as { [P in K]: NodeOf<K> })[key] : undefined;
+function as<K extends KeyOfUnion<PgNode>>(node: PgNode | undefined, key: K): PgNodeOf<K> | undefined {
+  return node !== undefined && key in node ? (node as unknown as { [P in K]: PgNodeOf<K> })[key] : undefined;
 }
 
 /** `pg_catalog.btrim` and `btrim` are the same function here; any other qualification is unknown. */

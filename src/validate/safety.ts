@@ -39,7 +39,7 @@ const alphabets = ['0123456789abcdef', '0123456789ABCDEF'];
 const digitsMin = 8;
 
 /** A digest in a value: how many characters, or bytes, of it, with how many before and behind; null: as many as a sender chooses. */
-interface Span {
+interface CharSpan {
   readonly before: number | null;
   readonly length: number;
   readonly after: number | null;
@@ -50,7 +50,7 @@ function keptOf(node: Node): number {
   return spanOf(node)?.length ?? 0;
 }
 
-function spanOf(node: Node): Span | null {
+function spanOf(node: Node): CharSpan | null {
   if (node.kind !== 'call') return null;
   const { row, args } = node;
   const [first, second] = args;
@@ -114,10 +114,10 @@ export function dropsLineBreaks(node: Node): boolean {
   );
 }
 
-const whole = (length: number): Span => ({ before: 0, length, after: 0 });
-const isWhole = ({ before, after }: Span): boolean => before === 0 && after === 0;
+const whole = (length: number): CharSpan => ({ before: 0, length, after: 0 });
+const isWhole = ({ before, after }: CharSpan): boolean => before === 0 && after === 0;
 
-function joined(left: Node, right: Node): Span | null {
+function joined(left: Node, right: Node): CharSpan | null {
   const span = spanOf(left);
   if (span !== null) return { ...span, after: sum(span.after, lengthOf(right)) };
   const other = spanOf(right);
@@ -132,7 +132,7 @@ function lengthOf(node: Node): number | null {
 }
 
 /** Without some characters: at least half of the digest, if enough of its digits remain distinct. */
-function thinned(node: NodeOf<'call'>, { before, length, after }: Span): Span | null {
+function thinned(node: NodeOf<'call'>, { before, length, after }: CharSpan): CharSpan | null {
   if (!alphabets.every((digits) => distinct(node, digits) >= digitsMin)) return null;
   // What surrounds the digest has lost characters, too.
   return {
@@ -143,7 +143,7 @@ function thinned(node: NodeOf<'call'>, { before, length, after }: Span): Span | 
 }
 
 /** `count` characters from `start`, counted from 0. */
-function cut({ before, length, after }: Span, start: number, count: number): Span | null {
+function cut({ before, length, after }: CharSpan, start: number, count: number): CharSpan | null {
   if (before === null) return null;
   const from = Math.max(start, before);
   const left = Math.min(start + count, before + length) - from;

@@ -56,7 +56,7 @@ export interface SqlDoor extends Closable {
 
 /** Rejects when the port cannot be listened on. */
 export async function openSqlDoor(options: SqlDoorOptions): Promise<SqlDoor> {
-  const door = new Door(options);
+  const door = new PostgresDoor(options);
   await door.listen(options);
   return door;
 }
@@ -65,7 +65,7 @@ function userOf(opening: NegotiatedClient['opening']): string {
   return opening.kind === 'startup' ? namesOf(opening.parameters).user : '';
 }
 
-class Door implements SqlDoor {
+class PostgresDoor implements SqlDoor {
   readonly #options: SqlDoorOptions;
   readonly #limits: Limits;
   readonly #server: Server;

@@ -33,7 +33,7 @@ export class ProtocolViolation extends Error {
 const headerBytes = 5;
 
 /** A message that waits for its verdict, and what follows it in the same chunk. */
-interface Held {
+interface HeldMessage {
   readonly verdict: Promise<FrameRewrite>;
   readonly original: Buffer;
   /** Bytes of the message's body that have not arrived yet, if the verdict leaves the message unchanged. */
@@ -79,8 +79,8 @@ export class Framer {
     return held === null ? null : this.#waitFor(held);
   }
 
-  async #waitFor(first: Held): Promise<void> {
-    let held: Held | null = first;
+  async #waitFor(first: HeldMessage): Promise<void> {
+    let held: HeldMessage | null = first;
     while (held !== null) {
       this.#held = true;
       const verdict: FrameRewrite = await held.verdict;
@@ -91,7 +91,7 @@ export class Framer {
     }
   }
 
-  #walk(chunk: Buffer): Held | null {
+  #walk(chunk: Buffer): HeldMessage | null {
     const end = chunk.length;
     let at = Math.min(this.#skip, end);
     this.#skip -= at;
@@ -142,7 +142,7 @@ export class Framer {
   #passFrom = 0;
 
   /** Completes the message that earlier chunks have begun; returns the offset after it, or what holds it. */
-  #gather(chunk: Buffer, from: number): number | Held {
+  #gather(chunk: Buffer, from: number): number | HeldMessage {
     let at = from;
     while (at < chunk.length) {
       const take = Math.min(this.#need - this.#gathered, chunk.length - at);

@@ -21,7 +21,7 @@ const answering: ReadonlySet<number> = new Set([
   fromEngine.readyForQuery,
 ]);
 
-interface Asked {
+interface OwnQuery {
   readonly rows: OwnRow[];
   readonly answer: Deferred<readonly OwnRow[]>;
   error: SqlFailure | null;
@@ -30,7 +30,7 @@ interface Asked {
 export class HeadgateQueries implements SessionQueries {
   readonly inTransaction: boolean;
   readonly #send: (query: Buffer) => void;
-  #asked: Asked | null = null;
+  #asked: OwnQuery | null = null;
   #stopped: SqlFailure | null = null;
   /** None can be sent, not even one that ends something. */
   #gone: boolean;
@@ -51,7 +51,7 @@ export class HeadgateQueries implements SessionQueries {
   async run(sql: string, evenStopped = false): Promise<readonly OwnRow[]> {
     if (this.#stopped !== null && (this.#gone || !evenStopped)) throw this.#stopped;
     if (this.#asked !== null) throw new Error('a query was sent before the last one was answered');
-    const asked: Asked = { rows: [], answer: deferred(), error: null };
+    const asked: OwnQuery = { rows: [], answer: deferred(), error: null };
     this.#asked = asked;
     this.#send(wire.writeQuery(sql));
     return asked.answer.promise;

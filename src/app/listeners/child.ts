@@ -50,10 +50,10 @@ export interface ChildOptions {
 }
 
 /** How a question ended: `late` and `gone` say nothing about the question. */
-type Answered = ListenerAnswer | 'late' | 'gone';
+type ListenerAnswered = ListenerAnswer | 'late' | 'gone';
 
-interface Asked {
-  readonly answered: ReturnType<typeof deferred<Answered>>;
+interface AskedListener {
+  readonly answered: ReturnType<typeof deferred<ListenerAnswered>>;
   readonly late: NodeJS.Timeout | null;
 }
 
@@ -75,7 +75,7 @@ export class ListenerChild {
   readonly #options: ChildOptions;
   readonly #process: ChildProcess;
   readonly #ready = deferred<void>();
-  readonly #asked = new Map<number, Asked>();
+  readonly #asked = new Map<number, AskedListener>();
   /** Connections being passed, in the order in which they were sent, and whether their message is written. */
   readonly #passing = new Map<Socket, 'waiting' | 'written'>();
   #lastId = 0;
@@ -165,10 +165,10 @@ export class ListenerChild {
     return answer === 'late' || answer === 'gone' ? answer : 'settled';
   }
 
-  #ask(question: ListenerRequest, withinMs: number | null): Promise<Answered> {
+  #ask(question: ListenerRequest, withinMs: number | null): Promise<ListenerAnswered> {
     if (this.#gone) return Promise.resolve('gone');
     const id = ++this.#lastId;
-    const answered = deferred<Answered>();
+    const answered = deferred<ListenerAnswered>();
     const late = withinMs === null ? null : setTimeout(() => this.#answer(id, 'late'), withinMs);
     this.#asked.set(id, { answered, late });
     this.#send({ kind: 'ask', id, question });
@@ -246,7 +246,7 @@ export class ListenerChild {
     }
   }
 
-  #answer(id: number, answer: Answered): void {
+  #answer(id: number, answer: ListenerAnswered): void {
     const asked = this.#asked.get(id);
     if (asked === undefined) return;
     this.#asked.delete(id);

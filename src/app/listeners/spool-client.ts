@@ -14,7 +14,7 @@ import { Refused } from '../../errors/refusals.ts';
 import type { KeptAnswer, SpoolReply, SpoolNotice, TableId } from './messages.ts';
 
 type Say = (said: SpoolReply) => void;
-type Ask = () => { readonly id: number; readonly ended: Promise<void> };
+type AskSpool = () => { readonly id: number; readonly ended: Promise<void> };
 type Keep = Extract<SpoolReply, { readonly what: 'keep' }>;
 
 export class SpoolClient implements Disk {
@@ -56,7 +56,7 @@ export class SpoolClient implements Disk {
     }
   }
 
-  #ask(): ReturnType<Ask> {
+  #ask(): ReturnType<AskSpool> {
     const id = ++this.#lastId;
     const asked = deferred<void>();
     this.#asked.set(id, asked);
@@ -74,7 +74,7 @@ export class SpoolClient implements Disk {
 class LinkedSpool implements DiskSpool {
   readonly #database: string;
   readonly #say: Say;
-  readonly #ask: Ask;
+  readonly #ask: AskSpool;
   readonly #gates = new Map<number, LinkedGate>();
   /** Requests to send at the end of this turn, by the table's oid. */
   readonly #waiting = new Map<
@@ -83,7 +83,7 @@ class LinkedSpool implements DiskSpool {
   >();
   #waitingBytes = 0;
 
-  constructor(database: string, say: Say, ask: Ask) {
+  constructor(database: string, say: Say, ask: AskSpool) {
     this.#database = database;
     this.#say = say;
     this.#ask = ask;

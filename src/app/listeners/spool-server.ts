@@ -14,14 +14,14 @@ import { limits } from '../../config/limits.ts';
 import { refusal, Refused } from '../../errors/refusals.ts';
 import type { KeptAnswer, SpoolReply, SpoolNotice } from './messages.ts';
 
-type Kept = Pick<DatabaseSpool, 'database' | 'gates' | 'gateOf' | 'append' | 'wake'>;
+type KeptSpool = Pick<DatabaseSpool, 'database' | 'gates' | 'gateOf' | 'append' | 'wake'>;
 
 interface ListenerProcess {
   tellSpool(told: SpoolNotice): void;
 }
 
 export class SpoolServer {
-  readonly #databases = new Map<string, Kept>();
+  readonly #databases = new Map<string, KeptSpool>();
   readonly #processes = new Set<ListenerProcess>();
   /** Processes that have not closed a gate yet. */
   readonly #awaited = new Map<TableGate, Set<ListenerProcess>>();
@@ -29,7 +29,7 @@ export class SpoolServer {
   readonly #ended = new Map<ListenerProcess, KeptAnswer[]>();
 
   /** A spool has been opened, with closed gates for what earlier processes have left. */
-  opened(kept: Kept): void {
+  opened(kept: KeptSpool): void {
     this.#databases.set(kept.database, kept);
     for (const process of this.#processes) this.#tellState(process, kept);
     for (const gate of kept.gates) if (gate.state !== 'open') void this.#untilOpen(kept, gate);
@@ -61,14 +61,14 @@ export class SpoolServer {
         );
   }
 
-  #tellState(process: ListenerProcess, { database, gates }: Kept): void {
+  #tellState(process: ListenerProcess, { database, gates }: KeptSpool): void {
     process.tellSpool({ what: 'opened', database });
     for (const { oid, state, sinceMs } of gates)
       if (state !== 'open')
         process.tellSpool({ what: 'close', table: { database, oid }, sinceMs: sinceMs ?? 0 });
   }
 
-  #fill(kept: Kept, gate: TableGate, sinceMs: number): void {
+  #fill(kept: KeptSpool, gate: TableGate, sinceMs: number): void {
     if (gate.state !== 'open') return;
     const { database } = kept;
     this.#awaited.set(gate, new Set(this.#processes));
@@ -85,14 +85,19 @@ export class SpoolServer {
     if (this.#awaited.get(gate)?.delete(process) === true) gate.leaveLane();
   }
 
-  async #untilOpen({ database }: Kept, gate: TableGate): Promise<void> {
+  async #untilOpen({ database }: KeptSpool, gate: TableGate): Promise<void> {
     while (gate.state !== 'open') await gate.turn;
     this.#awaited.delete(gate);
     for (const process of this.#processes)
       process.tellSpool({ what: 'open', table: { database, oid: gate.oid } });
   }
 
-  async #keep(kept: Kept, gate: TableGate, table: NamedTable, payload: Buffer): Promise<KeptAnswer['end']> {
+  async #keep(
+    kept: KeptSpool,
+    gate: TableGate,
+    table: NamedTable,
+    payload: Buffer,
+  ): Promise<KeptAnswer['end']> {
     try {
       if (gate.state === 'filling' || gate.state === 'emptying') await settled(gate);
       if (gate.state === 'open') return 'open';

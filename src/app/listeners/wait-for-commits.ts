@@ -17,7 +17,7 @@ const leftSql = `select from pg_catalog.pg_stat_activity a
   where a.application_name operator(pg_catalog.=) $1::pg_catalog.text 
     and (r.rolname in (session_user, '${writerName}') or pg_catalog.starts_with(r.rolname::pg_catalog.text, '${ownerLoginPrefix}'))`;
 
-interface Surroundings {
+interface WaitSurroundings {
   readonly engine: Pick<Engine, 'clientConfig' | 'defaultDatabase'>;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
@@ -26,7 +26,7 @@ interface Surroundings {
   readonly signal: AbortSignal;
 }
 
-export async function commitsEnded(commitName: string, surroundings: Surroundings): Promise<void> {
+export async function commitsEnded(commitName: string, surroundings: WaitSurroundings): Promise<void> {
   const { clock, random, signal } = surroundings;
   const latest = clock() + limits.listenerLeftMs;
   for (let attempt = 1; clock() < latest && !signal.aborted; attempt++) {
@@ -37,7 +37,7 @@ export async function commitsEnded(commitName: string, surroundings: Surrounding
   }
 }
 
-async function areGone(commitName: string, { engine }: Surroundings): Promise<boolean> {
+async function areGone(commitName: string, { engine }: WaitSurroundings): Promise<boolean> {
   const client = new Client({
     ...engine.clientConfig(engine.defaultDatabase),
     connectionTimeoutMillis: limits.listenerAnswerMs,

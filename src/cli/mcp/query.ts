@@ -108,9 +108,9 @@ UNION ALL SELECT format('the %s %s.%s belongs to the role %s: a query runs no co
   WHERE i.owner NOT IN (SELECT oid FROM trusted)
 LIMIT 1`;
 
-interface Query {
+interface ReadQuery {
   readonly text: string;
-  readonly names: readonly Name[];
+  readonly names: readonly UsedName[];
   /** The schemas of the role's search_path, as an array of PostgreSQL. */
   readonly path: string;
 }
@@ -122,7 +122,7 @@ interface Parsed {
   readonly stmt_len?: number;
 }
 
-interface Name {
+interface UsedName {
   /** 'column' is also a call: `(value).function`. */
   readonly kind: 'function' | 'column' | 'operator' | 'type' | 'relation';
   readonly schema: string | null;
@@ -130,7 +130,7 @@ interface Name {
 }
 
 /** Must be called outside a transaction. */
-export async function queryOf(session: CommandSession, text: string): Promise<Query> {
+export async function queryOf(session: CommandSession, text: string): Promise<ReadQuery> {
   const { names, statement } = await read(text);
   const [row] = await session.typed(
     `SELECT pg_catalog.current_schemas(true)::pg_catalog.text AS path, pg_catalog.current_setting('server_encoding') AS encoding`,
@@ -141,7 +141,10 @@ export async function queryOf(session: CommandSession, text: string): Promise<Qu
   return { text: statement, names, path: row?.['path'] ?? '{}' };
 }
 
-export async function queryRows(session: CommandSession, { text, names, path }: Query): Promise<ToolResult> {
+export async function queryRows(
+  session: CommandSession,
+  { text, names, path }: ReadQuery,
+): Promise<ToolResult> {
   await refuseCode(session, names, path);
   await session.typed('SET LOCAL search_path TO DEFAULT');
   return fetched(session, text, limits.mcpQueryRowsMax);
@@ -155,14 +158,14 @@ export async function refuseCodeOf(
   await refuseCode(session, [{ kind: 'relation', schema, name: table }], '{}');
 }
 
-async function refuseCode(session: CommandSession, names: readonly Name[], path: string): Promise<void> {
+async function refuseCode(session: CommandSession, names: readonly UsedName[], path: string): Promise<void> {
   const columns = (['kind', 'schema', 'name'] as const).map((key) => names.map((name) => name[key]));
   const [found] = await session.rows(codeOf, [...columns, path, harmless, readers]);
   if (found !== undefined) throw new PlainError(found['why'] ?? '');
 }
 
 /** The names in a text, which is one SELECT, and the SELECT without a semicolon. */
-async function read(text: string): Promise<{ names: Name[]; statement: string }> {
+async function read(text: string): Promise<{ names: UsedName[]; statement: string }> {
   await loadParser();
   let statements: readonly Parsed[];
   try {
@@ -173,8 +176,8 @@ async function read(text: string): Promise<{ names: Name[]; statement: string }>
   const [first, second] = statements;
   if (first?.stmt === undefined || second !== undefined || !('SelectStmt' in first.stmt))
     throw new PlainError('a query is one SELECT');
-  const names = new Map<string, Name>();
-  const add = (kind: Name['kind'], name: string | undefined, schema: string | null = null): void => {
+  const names = new Map<string, UsedName>();
+  const add = (kind: UsedName['kind'], name: string | undefined, schema: string | null = null): void => {
     if (name !== undefined) names.set(JSON.stringify([kind, schema, name]), { kind, schema, name });
   };
   const rest: unknown[] = [first.stmt];
@@ -200,7 +203,7 @@ async function read(text: string): Promise<{ names: Name[]; statement: string }>
 }
 
 /** What the names are that a field of the parser's tree holds. */
-const kinds: Readonly<Record<string, Name['kind']>> = {
+const kinds: Readonly<Record<string, UsedName['kind']>> = {
   funcname: 'function',
   name: 'operator',
   operName: 'operator',

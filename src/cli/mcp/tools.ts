@@ -59,13 +59,13 @@ const requestId = {
   description: 'the id of a refused request',
 } as const;
 
-type Given = Readonly<Record<string, unknown>>;
+type ToolArguments = Readonly<Record<string, unknown>>;
 
-const textOf = (given: Given, name: string): string => {
+const textOf = (given: ToolArguments, name: string): string => {
   const value = given[name];
   return typeof value === 'string' ? value : '';
 };
-const numberOf = (given: Given, name: string, otherwise: number): number => {
+const numberOf = (given: ToolArguments, name: string, otherwise: number): number => {
   const value = given[name];
   return typeof value === 'number' ? value : otherwise;
 };
@@ -86,7 +86,7 @@ function printed({ where, settings, version, io }: ToolSetting): Tool[] {
     name: string,
     description: string,
     takes: ArgumentTypes,
-    run: (given: Given, own: CommandIo) => Promise<number>,
+    run: (given: ToolArguments, own: CommandIo) => Promise<number>,
   ): Tool => ({
     name,
     description,
@@ -142,8 +142,8 @@ const selecting =
     name: string,
     description: string,
     takes: ArgumentTypes,
-    named: (session: CommandSession, given: Given) => Promise<T>,
-    run: (session: CommandSession, given: Given, found: T) => Promise<ToolResult>,
+    named: (session: CommandSession, given: ToolArguments) => Promise<T>,
+    run: (session: CommandSession, given: ToolArguments, found: T) => Promise<ToolResult>,
   ): Tool => ({
     name,
     description,
@@ -157,11 +157,11 @@ const selecting =
       }),
   });
 
-const relation = (session: CommandSession, given: Given): Promise<string> =>
+const relation = (session: CommandSession, given: ToolArguments): Promise<string> =>
   relationOf(session, textOf(given, 'table'));
-const relationIfAny = async (session: CommandSession, given: Given): Promise<string | null> =>
+const relationIfAny = async (session: CommandSession, given: ToolArguments): Promise<string | null> =>
   given['table'] === undefined ? null : relation(session, given);
-const count = (given: Given): number => numberOf(given, 'limit', limits.mcpRowsMax);
+const count = (given: ToolArguments): number => numberOf(given, 'limit', limits.mcpRowsMax);
 
 function selected(setting: ToolSetting): Tool[] {
   const tool = selecting(setting);
@@ -283,8 +283,8 @@ function writing({ where, io }: ToolSetting): Tool[] {
         );
         return {
           rows: made.rows.map((row) => ({
-            ...(row as Given),
-            secret: `set it with: headgate secrets set ${String((row as Given)['table'])}_secret`,
+            ...(row as ToolArguments),
+            secret: `set it with: headgate secrets set ${String((row as ToolArguments)['table'])}_secret`,
           })),
         };
       },
@@ -342,7 +342,7 @@ async function printedBy(
 }
 
 /** `tail` reads a table that is named whoever its owner is. Throws PlainError. */
-async function refuseNamed(where: Where, given: Given, signal: AbortSignal): Promise<void> {
+async function refuseNamed(where: Where, given: ToolArguments, signal: AbortSignal): Promise<void> {
   const name = textOf(given, 'table');
   if (name === '') return;
   await connected(where, signal, async (session) => {
@@ -354,7 +354,7 @@ async function refuseNamed(where: Where, given: Given, signal: AbortSignal): Pro
 }
 
 /** The first line that `tail` prints; nothing, if none comes in time. */
-async function next(where: Where, given: Given, io: CommandIo): Promise<number> {
+async function next(where: Where, given: ToolArguments, io: CommandIo): Promise<number> {
   const done = new AbortController();
   const late = AbortSignal.timeout(numberOf(given, 'seconds', limits.mcpWaitDefaultS) * 1000);
   const named = typeof given['table'] === 'string' ? { table: given['table'] } : {};
@@ -381,7 +381,7 @@ function pageOf(name: string): string {
 }
 
 const traffic = (
-  given: Given,
+  given: ToolArguments,
   oid: string | null,
 ): string => `SELECT schema_name, table_name, ${utcText('minute')} AS minute, stored, unauthorized, refused, unavailable,
   stale, "rows", p50_ms, p99_ms FROM headgate.traffic
@@ -391,7 +391,7 @@ WHERE minute > now() - interval '${numberOf(given, 'minutes', 1_440)} minutes'${
     : ` AND pg_catalog.to_regclass(pg_catalog.format('%I.%I', schema_name, table_name)) = ${quoteLiteral(oid)}::pg_catalog.oid`
 } ORDER BY traffic.minute DESC`;
 
-function refused(given: Given, oid: string | null): string {
+function refused(given: ToolArguments, oid: string | null): string {
   const code = textOf(given, 'code');
   return `SELECT r.id, ${utcText('r.received_at')} AS received_at, r.schema_name, r.table_name, r.door, r.status, r.code, r.reason, r.engine_error, r.authenticated,
   r.remote_address, r.method, r.target, r.headers, r.body_bytes,

@@ -20,7 +20,7 @@ const targetSql = `SELECT current_user::text AS role, current_database()::text A
   to_regclass('headgate_move.source') IS NOT NULL AS continues
 FROM pg_roles r WHERE r.rolname = current_user`;
 
-interface Target {
+interface MoveTarget {
   readonly role: string;
   readonly database: string;
   readonly version: number;
@@ -31,7 +31,7 @@ interface Target {
 }
 
 export async function targetLacks({ source, target }: Sides): Promise<string[]> {
-  const { rows: is } = await target.query<Target>(targetSql);
+  const { rows: is } = await target.query<MoveTarget>(targetSql);
   const [there] = is;
   if (there === undefined) return [];
   const { rows: wanted } = await source.query<Wanted>(wantedThere);
@@ -75,7 +75,7 @@ export async function targetLacks({ source, target }: Sides): Promise<string[]> 
 async function missingExtensions(
   target: Sides['target'],
   extensions: readonly Wanted[],
-  { superuser, database }: Target,
+  { superuser, database }: MoveTarget,
 ): Promise<string[]> {
   const { rows } = await target.query<{ name: string; schema: string; available: boolean; makes: boolean }>(
     `SELECT name, schema, a.name IS NOT NULL AS available, $3 OR EXISTS (
@@ -99,7 +99,7 @@ async function missingExtensions(
 async function missingOwners(
   target: Sides['target'],
   owners: readonly Wanted[],
-  { role }: Target,
+  { role }: MoveTarget,
 ): Promise<string[]> {
   const { rows } = await target.query<{ name: string; schema: string; becomes: boolean; creates: boolean }>(
     `SELECT r.rolname AS name, e.schema, pg_has_role(r.oid, 'MEMBER') AS becomes,

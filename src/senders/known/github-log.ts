@@ -52,7 +52,7 @@ function logAt(of: string, path: string): DeliveryLog {
   };
 }
 
-interface Item {
+interface GithubDelivery {
   readonly id?: unknown;
   readonly guid?: unknown;
   readonly delivered_at?: unknown;
@@ -65,7 +65,7 @@ function readPage(body: Buffer, headers: IncomingHttpHeaders): LogPage {
     Buffer.from(body.toString('utf8').replaceAll(/("id":\s*)(\d{1,30})(?=\s*[,}])/g, '$1"$2"')),
   );
   if (!Array.isArray(items)) throw new LogUnreadable('the answer is no list');
-  const deliveries = (items as (Item | null)[]).flatMap((item) => {
+  const deliveries = (items as (GithubDelivery | null)[]).flatMap((item) => {
     if (item === null || typeof item !== 'object') throw new LogUnreadable('a delivery is no object');
     // Of an earlier entry, which is the one that counts.
     if (item.redelivery === true) return [];
