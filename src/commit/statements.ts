@@ -79,11 +79,20 @@ export function storeDocumentsStatement(target: Target): string {
   );
 }
 
-/** Stores the rows of `$1`, `$2`: see underPath; an existing row keeps its columns of the names `kept`. */
+/** Stores the rows of `$1`, `$2`: see underPath; an existing row keeps its columns of the names `kept`. The types of its parameters: storingTypes. */
 export function storeStatement(target: Target, kept: readonly string[] = []): string {
   const { into, rows, conflict } = storing(target, kept);
-  return `${into} ${rows}${conflict}`;
+  if (target.code.rowsType === undefined) return `${into} ${rows}${conflict}`;
+  // PostgreSQL compares the two types while it parses this, before anything of the table that it has opened is planned.
+  const meant = 'returning false and pg_catalog.array_eq($4, array[headgate_row.*])';
+  return `with stored as (${into} ${rows}${conflict} ${meant}) select where false`;
 }
+
+/** `$3` is for other statements of the table; `$4`, which has no value, only has the type of its rows. */
+export const storingTypes = ({ code: { rowsType } }: Target): readonly number[] => {
+  const { json, text, bytea } = typeOids;
+  return rowsType === undefined ? [json, text, bytea] : [json, text, bytea, rowsType];
+};
 
 /**
  * The same for a table that Citus distributes. Rows of a query that may meet others would go to each shard over a connection of its own: they
@@ -102,7 +111,8 @@ function storing(target: Target, kept: readonly string[]): Record<'into' | 'rows
   const { shape } = target;
   const code = whereMeant(target);
   const written = names(shape.columns);
-  const into = `insert into ${relationName(target)} (${written})`;
+  const alias = target.code.rowsType === undefined ? '' : ' as headgate_row';
+  const into = `insert into ${relationName(target)}${alias} (${written})`;
   const key = sortKey(shape);
   if (key === null) {
     const conflict = shape.writeMode === 'ignore' ? ' on conflict do nothing' : '';

@@ -17,6 +17,7 @@ import {
   safePath,
   settingStatements,
   storeStatement,
+  storingTypes,
 } from './statements.ts';
 import { executeMessages, parseMessage, syncMessage } from './wire-message.ts';
 import type { RowRange } from './wire-message.ts';
@@ -31,6 +32,8 @@ export interface StreamSql {
 export interface PartSql {
   readonly text: string;
   readonly values: readonly (string | RowRange | null)[];
+  /** Of its parameters; absent: PostgreSQL infers them. */
+  readonly types?: readonly number[];
 }
 
 export interface StreamStatements {
@@ -48,13 +51,13 @@ export interface StreamStatements {
 }
 
 /** Its messages in the extended protocol, unnamed. */
-export function partMessages({ text, values }: PartSql): Buffer[] {
+export function partMessages({ text, values, types = [] }: PartSql): Buffer[] {
   const parameters = values.map((value) =>
     typeof value === 'string' || value === null
       ? { format: 0 as const, value: value === null ? null : Buffer.from(value) }
       : { format: 1 as const, value: [value] },
   );
-  return [parseMessage('', text, []), ...executeMessages('', parameters), syncMessage];
+  return [parseMessage('', text, types), ...executeMessages('', parameters), syncMessage];
 }
 
 const plain = (text: string): StreamSql => ({ text, values: [] });
@@ -79,7 +82,10 @@ export function streamStatements(target: Target, facts: SessionFacts, shared: bo
       ...(shared ? [setPath(safePath)] : []),
       ...(isInert ? [plain(lockSql(target)), confirm] : [plain(holdCodeSql(target, needs))]),
     ],
-    store: (documents) => put(store, documents),
+    store: (documents) =>
+      code.rowsType === undefined
+        ? put(store, documents)
+        : { text: store, types: storingTypes(target), values: [documents, facts.path, null, null] },
     stored: isInert ? [] : [commit],
     probe: (column, documents) => put(probeStatement(target, [column]), documents),
     confirm,

@@ -35,6 +35,7 @@ import {
   settingStatements,
   storeDocumentsStatement,
   storeStatement,
+  storingTypes,
   storeValuesStatement,
   typeOids,
 } from './statements.ts';
@@ -191,6 +192,7 @@ const { bytea, int8, json, oid, text } = typeOids;
 /** Sets of kept columns whose statement is remembered; for others it is made each time. */
 const keptVariantsMax = 64;
 const rowTypes = [json, text, bytea];
+const noValue = { format: 1, value: null } as const;
 
 export class TableStatements {
   readonly target: Target;
@@ -353,7 +355,10 @@ export class TableStatements {
     let storing = this.#store.get(key);
     if (storing === undefined) {
       const text = short === undefined ? storingSql(this.target, kept, byValues) : null;
-      storing = sql(text ?? storeNewerStatement(this.target, kept, short === 'one'), rowTypes);
+      storing = sql(
+        text ?? storeNewerStatement(this.target, kept, short === 'one'),
+        storingTypes(this.target),
+      );
       if (this.#store.size < keptVariantsMax) this.#store.set(key, storing);
     }
     return storing;
@@ -361,7 +366,8 @@ export class TableStatements {
 
   #rows(of: Sql, parts: readonly RowRange[], deletes: Buffer | null, facts: SessionFacts): StatementStep {
     const documents = { format: 0, value: parts } as const;
-    return named(of, [documents, textOf(facts.path), { format: 1, value: deletes }]);
+    const parameters = [documents, textOf(facts.path), { format: 1, value: deletes }] as const;
+    return named(of, of.types.length > parameters.length ? [...parameters, noValue] : parameters);
   }
 
   #probe(of: Sql, parts: readonly RowRange[], facts: SessionFacts): ProbeStatement {

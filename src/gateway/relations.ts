@@ -39,6 +39,14 @@ const hasOwn = (name: string, permitted: string): string => `exists (
 const hasLocks = hasOwn('commit_lock_0', `pg_catalog.has_table_privilege(l.oid, 'UPDATE')`);
 const knowsVersions = hasOwn('versions', `pg_catalog.has_any_column_privilege(l.oid, 'SELECT')`);
 
+/**
+ * The type of arrays of its rows, if statements that return rows may store them: not with rules or row-level security, and not on Citus, which sends such
+ * statements on. The role has to be allowed to read it.
+ */
+const rowsType = `(select y.typarray from pg_catalog.pg_class c join pg_catalog.pg_type y on y.oid operator(pg_catalog.=) c.reltype
+  where c.oid operator(pg_catalog.=) s.relation and c.relkind in ('r', 'p') and not c.relhasrules and not c.relrowsecurity and not s.distributed
+    and pg_catalog.has_table_privilege(c.oid, 'SELECT'))`;
+
 /** Without compiling, which would take seconds for one row, and in a session that may be lent to others afterwards. */
 const lookup = (
   name: string,
@@ -46,7 +54,7 @@ const lookup = (
   logins: boolean | null,
 ) => `select pg_catalog.set_config('jit', 'off', true);
 select ${relationColumns}, pg_catalog.has_any_column_privilege(s.relation, 'INSERT') as permitted,
-  ${hasLocks} as has_locks, ${hasWebhookTables(logins)} as has_webhook_tables, ${hasGatewayFunctions('s.relation')} as has_functions, ${knowsVersions} as knows_versions
+  ${hasLocks} as has_locks, ${hasWebhookTables(logins)} as has_webhook_tables, ${hasGatewayFunctions('s.relation')} as has_functions, ${knowsVersions} as knows_versions, ${rowsType} as rows_type
   from (${relationsSql(`
     select pg_catalog.to_regclass(${quoteLiteral(name)})::pg_catalog.oid as relation
     from (select pg_catalog.set_config('search_path', ${quoteLiteral(path)}, true) as set offset 0) as path where path.set is not null`)}) as s`;
@@ -78,6 +86,7 @@ interface FoundRow extends RelationRow {
   readonly has_locks: boolean;
   readonly has_functions: boolean;
   readonly knows_versions: boolean;
+  readonly rows_type: number | null;
   /** Absent: it has no option `version`. */
   readonly versioned?: Versioned;
 }
@@ -185,7 +194,9 @@ function toTarget(
     hasLocks: row.has_locks,
     // The key is included even if rows are only inserted: a commit takes a key that it did not know of for a changed table.
     shape: newestShape(name, row, shape),
-    code: row.has_functions ? { ...code, functionsIn: 'headgate_functions' } : code,
+    code: row.has_functions
+      ? { ...code, functionsIn: 'headgate_functions' }
+      : { ...code, ...(row.rows_type !== null && { rowsType: row.rows_type }) },
     intake: plainIntake,
   };
 }

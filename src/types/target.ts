@@ -97,6 +97,8 @@ export interface Code {
   readonly writer: string;
   /** The schema with functions that spare the engine work; `headgate_functions`, for the gateway's role, has only confirm and stays. null: none. */
   readonly functionsIn: 'headgate' | 'headgate_functions' | null;
+  /** pg_type.oid of arrays of its rows: what stores them says by it which table it means, where there are no such functions; absent: that cannot be. */
+  readonly rowsType?: number;
 }
 
 /** What happens to a webhook request's body and headers: what decode must know about a table. */
