@@ -49,19 +49,40 @@ export function isPublicAddress(text: string): boolean {
   return !special.has(address) && (!address.includes(':') || global6.has(address));
 }
 
-/** Names that are being resolved. The process has two threads for that: a name whose server does not answer takes one, however many calls want it. */
-const lookups = new Map<string, Promise<readonly string[]>>();
+/**
+ * Every address of a host. The process has two threads for this, and a name whose server does not answer holds one for as long as the system tries: so
+ * names that were not resolved in `quickMs` the last time, or never before, are looked up one after the other, and one name once, however many calls want it.
+ */
+export function createResolver(
+  look: (host: string) => Promise<readonly string[]>,
+  quickMs: number,
+): Network['resolve'] {
+  const pending = new Map<string, Promise<readonly string[]>>();
+  const quick = new Set<string>();
+  let last: Promise<unknown> = Promise.resolve();
+  const ask = async (host: string): Promise<readonly string[]> => {
+    const startedMs = performance.now();
+    const late = setTimeout(() => quick.delete(host), quickMs).unref();
+    const found = await look(host).finally(() => clearTimeout(late));
+    if (performance.now() - startedMs < quickMs) quick.add(host);
+    return found;
+  };
+  return (host) => {
+    const known = pending.get(host);
+    if (known !== undefined) return known;
+    const isQuick = quick.has(host);
+    const begun = (isQuick ? ask(host) : last.then(() => ask(host))).finally(() => pending.delete(host));
+    if (!isQuick) last = begun.catch(() => undefined);
+    pending.set(host, begun);
+    return begun;
+  };
+}
+
+const lookUp = async (host: string): Promise<readonly string[]> =>
+  (await lookup(host, { all: true })).map(({ address }) => address);
 
 export const publicNetwork: Network = {
-  resolve: (host) => {
-    const begun =
-      lookups.get(host) ??
-      lookup(host, { all: true })
-        .then((found) => found.map(({ address }) => address))
-        .finally(() => lookups.delete(host));
-    lookups.set(host, begun);
-    return begun;
-  },
+  resolve: createResolver(lookUp, limits.outgoingLookupMs),
   isAllowed: isPublicAddress,
   // 553 is Event Grid's port; the caller has pinned host and port.
   port: (of) => (of === '' ? 443 : of === '553' ? 553 : null),

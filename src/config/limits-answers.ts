@@ -29,6 +29,8 @@ export const answerLimits = {
   learnWindowMaxS: 24 * 60 * 60,
   /** How long learning a secret may take, in ms. */
   learnMs: 5_000,
+  /** Names that took longer to resolve, in ms, are looked up one after the other. */
+  outgoingLookupMs: 1_000,
   /** One request that Headgate makes because of a message: from the lookup of the name to the last byte, in ms … */
   outgoingMs: 5_000,
   /** … the answer, in bytes … */
