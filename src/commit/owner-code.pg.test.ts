@@ -42,6 +42,8 @@ for (const { version, bin } of versions) {
 
         test("code of another owner runs with that owner's rights, wherever it is and however rows arrive", async (t) => {
           const { root, send, tableOf, made } = await room(t, begun, bin, role);
+          // As the owner of the database may: Headgate's functions read tables with policies.
+          await root.query('ALTER DATABASE postgres SET row_security = off');
           for (const [i, { name, columns, after }] of codes.entries()) {
             await made(`id INT, ${columns}`, after);
             const target = await tableOf('mal.t', {}, i % 2 === 0);

@@ -187,6 +187,7 @@ const settings = [
   'idle_in_transaction_session_timeout=0',
   'idle_session_timeout=0',
   'lock_timeout=0',
+  'row_security=on',
 ];
 
 const plainRole = 'nosuperuser nocreatedb nocreaterole noreplication nobypassrls inherit';
