@@ -1,7 +1,7 @@
 /** Headgate as users install it: packed by npm from a copy of the sources, without touching the checkout's dist/. */
 import assert from 'node:assert/strict';
-import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { cp, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
+import { join, relative } from 'node:path';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { temporaryFolder } from './headgate.ts';
@@ -51,4 +51,57 @@ export async function packHeadgate(t: TestContext): Promise<Packed> {
   const [made] = JSON.parse(packed.stdout) as { filename: string; files: { path: string }[] }[];
   assert(made !== undefined, packed.stdout);
   return { tarball: join(copy, made.filename), files: made.files.map(({ path }) => path).toSorted() };
+}
+
+/** Every kind of file that the package has, and no other. */
+export function judgeFiles(files: readonly string[]): void {
+  for (const wanted of [
+    'bin/headgate.js',
+    'dist/src/app/cli.js',
+    'dist/src/app/embed.d.ts',
+    'dist/src/program/LICENSES',
+    'dist/console/index.html',
+    'dist/src/catalog/migrations/0027_base.sql',
+    'dist/src/catalog/functions/rights.sql',
+    'dist/src/catalog/views/endpoints.sql',
+    'docs/settings.md',
+    'deploy/systemd/headgate.service',
+    'deploy/nginx/headgate.conf',
+    'deploy/caddy/Caddyfile',
+    'LICENSE',
+    'NOTICE',
+    'README.md',
+    'CHANGELOG.md',
+    'package.json',
+  ]) {
+    assert(files.includes(wanted), wanted);
+  }
+  const known =
+    /^(bin\/headgate\.js|dist\/src\/.+\.(c?js|d\.ts|sql)|dist\/src\/program\/LICENSES|dist\/console\/[\w-]+\.(html|js|css|svg)(\.(br|gz))?|docs\/.+\.(md|svg|png)|docs\/llms\.txt|deploy\/(backup|systemd|nginx|caddy)\/[^/]+|[A-Z]+(\.md)?|package\.json)$/;
+  assert.deepEqual(
+    files.filter((file) => !known.test(file) || /\.(test|long)\.|stale/.test(file)),
+    [],
+  );
+}
+
+/** What `files` of package.json selects in the checkout as it is built, without npm; `npm pack` takes the files of its own beside it. */
+export async function selectedFiles(): Promise<readonly string[]> {
+  const { files } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { files: string[] };
+  const left = files
+    .filter((entry) => entry.startsWith('!'))
+    .map((entry) =>
+      entry
+        .slice(1)
+        .replaceAll('.', '\\.')
+        .replaceAll('**/', '(?:.+/)?')
+        .replaceAll(/(?<!\?:\.)\*/g, '[^/]*'),
+    )
+    .map((pattern) => new RegExp(`^${pattern}$`));
+  const found: string[] = ['package.json'];
+  for (const entry of files.filter((it) => !it.startsWith('!')))
+    if (!(await stat(join(root, entry))).isDirectory()) found.push(entry);
+    else
+      for (const name of await readdir(join(root, entry), { recursive: true, withFileTypes: true }))
+        if (name.isFile()) found.push(relative(root, join(name.parentPath, name.name)));
+  return found.filter((name) => !left.some((pattern) => pattern.test(name))).toSorted();
 }
