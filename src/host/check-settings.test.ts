@@ -1,0 +1,146 @@
+/** What `headgate start` and `headgate config` say of settings before anything is made. */
+import assert from 'node:assert/strict';
+import { readdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { makeAuthority } from '../../test/support/certificates.ts';
+import { temporaryFolder } from '../../test/support/headgate.ts';
+import { requireTool } from '../../test/support/tools.ts';
+import { resolveSettings } from '../config/resolve-settings.ts';
+import { problemsOf } from './check-settings.ts';
+
+/** In a folder where nothing is made. */
+async function stage(t: TestContext) {
+  const folder = await temporaryFolder(t);
+  const dataDir = join(folder, 'data');
+  /** A line for each problem. */
+  const told = async (env: Readonly<Record<string, string>>): Promise<string> => {
+    const lines = async () =>
+      problemsOf(resolveSettings({ env: { HEADGATE_DATA_DIR: dataDir, ...env }, flags: {} }).settings);
+    const problems = await lines().catch(({ name, message }: Error) => {
+      assert.equal(name, 'SettingsError', message);
+      return [message];
+    });
+    await assert.rejects(readdir(dataDir), /ENOENT/);
+    return problems.join('\n');
+  };
+  const file = async (name: string, text: string, mode = 0o600): Promise<string> => {
+    await writeFile(join(folder, name), text, { mode });
+    return join(folder, name);
+  };
+  return { folder, file, told };
+}
+
+suite('settings', () => {
+  test('values that cannot be used are refused', async (t) => {
+    const { file, told } = await stage(t);
+    const key = Buffer.alloc(32, 1).toString('base64');
+    const cases: [Record<string, string>, RegExp][] = [
+      [{ HEADGATE_MASTER_KEY: 'short' }, /HEADGATE_MASTER_KEY must hold 32 bytes/],
+      [{ HEADGATE_MASTER_KEY_FILE: await file('key', 'short') }, /HEADGATE_MASTER_KEY_FILE: .*32 bytes/],
+      [{ HEADGATE_MASTER_KEY_FILE: await file('open', key, 0o644) }, /HEADGATE_MASTER_KEY_FILE: .*chmod 600/],
+      [{ HEADGATE_SQL_PASSWORD_FILE: '/nowhere' }, /HEADGATE_SQL_PASSWORD_FILE: .*ENOENT/],
+      [
+        { HEADGATE_SQL_PASSWORD_FILE: await file('empty', '') },
+        /HEADGATE_SQL_PASSWORD_FILE: the password in/,
+      ],
+      [{ HEADGATE_DATABASE_URL: 'postgres://h:99999/d' }, /HEADGATE_DATABASE_URL: .*port/],
+      [{ HEADGATE_DATABASE_URL: 'postgres://h/d?sslmode=on' }, /HEADGATE_DATABASE_URL: .*sslmode/],
+      [{ EVENTS_API_DEV_DSN: 'mysql://h' }, /EVENTS_API_DEV_DSN: .*postgresql:/],
+      [
+        { HEADGATE_LISTEN_TLS_CERT: '/c.pem' },
+        /HEADGATE_LISTEN_TLS_CERT is set and HEADGATE_LISTEN_TLS_KEY is not/,
+      ],
+      [
+        { HEADGATE_SQL_TLS_CERT: '/c.pem', HEADGATE_SQL_TLS_KEY: '/k.pem' },
+        /HEADGATE_SQL_TLS_CERT: \/c.pem cannot be read/,
+      ],
+      [{ HEADGATE_SQL_HOST: '0.0.0.0' }, /HEADGATE_SQL_HOST=0\.0\.0\.0 would let in anybody/],
+      [
+        { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4317', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' },
+        /OTEL_EXPORTER_OTLP_PROTOCOL=grpc is not spoken here/,
+      ],
+      [{ HEADGATE_GATEWAY_ORIGINS: '*' }, /HEADGATE_GATEWAY_ORIGINS=\* would let every web page/],
+      [{ HEADGATE_SQL_PORT: '4561' }, /HEADGATE_SQL_PORT and HEADGATE_ADMIN_PORT are both 4561/],
+    ];
+    for (const [env, words] of cases) assert.match(await told(env), words);
+    assert.match(
+      await told({ HEADGATE_DATA_DIR: await file('file', '') }),
+      /^HEADGATE_DATA_DIR: the data directory .*file is a file/,
+    );
+    assert.equal(await told({ HEADGATE_MASTER_KEY: key }), '');
+  });
+
+  test('contradictory settings and unknown names are refused', async (t) => {
+    const { told } = await stage(t);
+    const cases: [Record<string, string>, string][] = [
+      [
+        { HEADGATE_MASTER_KEY: 'k', HEADGATE_MASTER_KEY_FILE: 'f' },
+        'HEADGATE_MASTER_KEY and HEADGATE_MASTER_KEY_FILE are both set',
+      ],
+      [
+        { HEADGATE_SQL_PASSWORD: 'p', HEADGATE_SQL_PASSWORD_FILE: 'f' },
+        'HEADGATE_SQL_PASSWORD and HEADGATE_SQL_PASSWORD_FILE are both set',
+      ],
+      [
+        { HEADGATE_GATEWAY_TLS_CLIENT_CERT: 'required' },
+        'HEADGATE_GATEWAY_TLS_CLIENT_CERT is set, but the door has no client authorities, so no client is asked',
+      ],
+      [
+        { HEADGATE_SQL_TLS_OPTIONAL: 'true' },
+        'HEADGATE_SQL_TLS_OPTIONAL is set, but the SQL door has no TLS',
+      ],
+      [{ EVENTS_API_TOKENS: 'x' }, 'EVENTS_API_TOKENS is not a setting: did you mean EVENTS_API_TOKEN?'],
+      [
+        { HEADGATE_LISTEN_PROT: '1' },
+        'HEADGATE_LISTEN_PROT is not a setting: did you mean HEADGATE_LISTEN_PORT?',
+      ],
+      [{ HEADGATE_ELEPHANTS: '1' }, 'HEADGATE_ELEPHANTS is not a setting; see'],
+      [{ headgate_sql_port: '1' }, 'headgate_sql_port must be written HEADGATE_SQL_PORT'],
+      [{ events_api_dev_dsn: 'x' }, 'events_api_dev_dsn must be written EVENTS_API_DEV_DSN'],
+      [
+        { EVENTS_API_TOKEN: 'a', HEADGATE_GATEWAY_TOKEN: 'b' },
+        'HEADGATE_GATEWAY_TOKEN and EVENTS_API_TOKEN are the same setting',
+      ],
+      [
+        { HEADGATE_TRUSTED_PROXIES: '10.0.0.1/8' },
+        'HEADGATE_TRUSTED_PROXIES contains 10.0.0.1/8, which is one address with the prefix length of a network: write 10.0.0.0/8 or 10.0.0.1',
+      ],
+      [
+        { HEADGATE_LISTEN_NETWORKS: 'fd00:1::1/32' },
+        'HEADGATE_LISTEN_NETWORKS contains fd00:1::1/32, which is one address with the prefix length of a network: write fd00:1::/32 or fd00:1::1',
+      ],
+      [
+        { HEADGATE_LISTEN_NETWORKS: '10.0.0.0/8,,10.1.0.0/16' },
+        'HEADGATE_LISTEN_NETWORKS has an empty entry',
+      ],
+      [{ HEADGATE_PUBLIC_URL: 'https://u:p@x.example' }, 'HEADGATE_PUBLIC_URL must not contain a user'],
+    ];
+    for (const [env, words] of cases) {
+      const said = await told(env);
+      assert.ok(said.startsWith(words), `${said} for ${words}`);
+      assert.equal(said.split('\n').length, 1, said);
+    }
+    // What is right: a link of an orchestrator, networks with blanks, the same said twice.
+    const right = {
+      EVENTS_API_SERVICE_HOST: '10.0.0.1',
+      HEADGATE_PORT_4560_TCP_ADDR: '10.0.0.1',
+      HEADGATE_TRUSTED_PROXIES: '10.0.0.0/8, 10.1.2.3 ::1/128',
+      EVENTS_API_TOKEN: 'a',
+      HEADGATE_GATEWAY_TOKEN: 'a',
+    };
+    assert.equal(await told(right), '');
+  });
+
+  test('a certificate with another key, and client authorities that are none, are told by their settings', async (t) => {
+    if (requireTool(t, 'openssl') === null) return;
+    const { folder, told } = await stage(t);
+    const authority = makeAuthority(folder);
+    const [one, two] = [authority.issue('one', 'one'), authority.issue('two', 'two')];
+    const env = { HEADGATE_LISTEN_TLS_CERT: one.cert, HEADGATE_LISTEN_TLS_KEY: two.key };
+    assert.match(await told(env), /^HEADGATE_LISTEN_TLS_KEY: .*two.key is not the key of the certificate/);
+    const ca = { ...env, HEADGATE_LISTEN_TLS_KEY: one.key, HEADGATE_LISTEN_TLS_CLIENT_CA: one.key };
+    assert.match(await told(ca), /^HEADGATE_LISTEN_TLS_CLIENT_CA: .*one.key contains no usable PEM/);
+  });
+});
