@@ -371,23 +371,4 @@ suite('traces and metrics for OpenTelemetry', () => {
       await headgate.signal('SIGTERM');
       assert.ok(sink.messages.length > count);
     });
-
-  test('settings that cannot be used are refused at the start; off is off', async (t) => {
-    const grpc = {
-      OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4317',
-      OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc',
-    };
-    await assert.rejects(
-      startHeadgate(t, { env: grpc }),
-      /OTEL_EXPORTER_OTLP_PROTOCOL=grpc is not spoken here/,
-    );
-    const sink = await OtlpSink.open(t);
-    const env = { ...always, OTEL_EXPORTER_OTLP_ENDPOINT: sink.url, OTEL_SDK_DISABLED: 'true' };
-    const headgate = await startHeadgate(t, { env });
-    const root = await headgate.client(t);
-    await root.query("CREATE TABLE events (data JSONB) WITH (connector = 'webhook')");
-    assert.equal((await headgate.post('dev/public/events', '{}')).status, 200);
-    await headgate.signal('SIGTERM');
-    assert.equal(sink.messages.length, 0);
-  });
 });
