@@ -17,6 +17,7 @@ import { keys, openTerminal } from '../support/pty.ts';
 import type { Terminal } from '../support/pty.ts';
 import { root } from '../support/package.ts';
 import { run } from '../support/run.ts';
+import { sampleOf, sampleSeed } from '../support/sample.ts';
 import { requireTool } from '../support/tools.ts';
 import { until } from '../support/until.ts';
 
@@ -368,16 +369,12 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
     }
   });
 
-  await t.test('every headgate command has help text', async () => {
+  await t.test('every headgate command has help text', async (step) => {
+    step.diagnostic(sampleSeed);
     const names = [...(await readFile(join(root, page), 'utf8')).matchAll(/^\| `(\w+)` \|/gm)].map(
       ([, name]) => name ?? '',
     );
     assert.ok(names.length > 10);
-    for (const name of names) {
-      const { code, stdout } = await person.pipes(`headgate ${name} --help`);
-      assert.equal(code, 0);
-      assert(stdout.split('\n').length > 8, `${name}: ${stdout}`);
-    }
     // Its own options: start alone lists all settings.
     const all = (await person.pipes('headgate start --help')).stdout;
     assert.match(all, /--spool-bytes[^]*--logical-replication|--logical-replication[^]*--spool-bytes/);
@@ -390,8 +387,10 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
       'secrets set',
       'secrets rotate-key',
     ];
-    for (const name of [...names, ...others]) {
-      const { stdout } = await person.pipes(`headgate ${name} --help`);
+    for (const name of [...sampleOf(names, 3), ...sampleOf(others, 2)]) {
+      const { code, stdout } = await person.pipes(`headgate ${name} --help`);
+      assert.equal(code, 0);
+      if (names.includes(name)) assert(stdout.split('\n').length > 8, `${name}: ${stdout}`);
       assert(stdout.length < all.length / 2, `${name}: ${stdout}`);
       assert.doesNotMatch(stdout, /--spool-bytes|--logical-replication/, name);
     }

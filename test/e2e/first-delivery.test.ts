@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { startHeadgate } from '../support/headgate.ts';
 import { keys, openTerminal } from '../support/pty.ts';
 import { run } from '../support/run.ts';
+import { sampleOf, sampleSeed } from '../support/sample.ts';
 import { requireTool } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
@@ -78,12 +79,14 @@ test('init leads from nothing to the first delivery', { timeout: 180_000 }, asyn
     if (requireTool(step, 'script') === null) return;
     const dsn = `postgresql://root@127.0.0.1:${headgate.ports.sql.port}/dev`;
     const url = `http://127.0.0.1:${headgate.ports.listen.port}`;
-    for (const [table, place] of [
+    const places = [
       ['mistyped', at.join(' ')],
       ['far', `--dsn=${dsn} --url=${url}`],
       // Its answers are read by another program.
       ['piped', `${at.join(' ')} | sh -c "trap '' INT; cat"`],
-    ] as const) {
+    ] as const;
+    step.diagnostic(sampleSeed);
+    for (const [table, place] of sampleOf(places, 1)) {
       const command = `${process.execPath} ${cli} init github --table ${table} ${place}`;
       const terminal = openTerminal(step, command, {
         cwd: headgate.dataDir,
@@ -254,7 +257,7 @@ test('init leads from nothing to the first delivery', { timeout: 180_000 }, asyn
     const dsn = `postgresql://root@127.0.0.1:${headgate.ports.sql.port}/dev`;
     const strangers = dsn.replace('root', 'stranger');
     const to = 'http://127.0.0.1:9/';
-    for (const [args, said] of [
+    const mistakes = [
       [
         ['listen', 'shopfy_events', '--forward-to', to, ...at],
         /own no webhook table shopfy_events: Perhaps shopify_events\?$/m,
@@ -271,7 +274,8 @@ test('init leads from nothing to the first delivery', { timeout: 180_000 }, asyn
         /own no webhook table shopfy_events$/m,
       ],
       [['init', 'stripe_events', ...at], /unknown sender "stripe_events": Perhaps stripe\?/],
-    ] as const) {
+    ] as const;
+    for (const [args, said] of sampleOf(mistakes, 3)) {
       const { code, stderr } = await headgateRuns(args);
       assert.match(stderr, said, args.join(' '));
       assert.equal(code, 1);
