@@ -141,6 +141,13 @@ suite('clicks in the console', () => {
       },
       'set the new secret, when the sender has another one': async () => {
         // Counts reach the database within ten seconds, and the page asks for them every fifteen.
+        await within(20_000, async () => {
+          const { rows } = await client.query(
+            `SELECT FROM headgate.endpoint_states WHERE table_name = 'rolled' AND state = 'nothing stored'`,
+          );
+          assert.equal(rows.length, 1);
+        });
+        await page.reload();
         await click(page.locator('.needs').getByRole('link', { name: 'Set the secret' }));
         await page.locator('input:focus[type=password]').fill('the new one');
         clicks += 1;
