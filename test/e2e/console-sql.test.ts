@@ -78,6 +78,20 @@ suite('the SQL page of the console', () => {
       assert.equal(await cell('slow').count(), 0);
     });
 
+    await t.test('a statement is set in lines, and that is undone like what is typed', async () => {
+      const long = `SELECT relname, relkind, '  <b>  ' AS "x" FROM pg_class WHERE relname = 'pg_class' ORDER BY 1`;
+      await sql.fill(long);
+      await page.getByRole('button', { name: 'Format' }).click();
+      await shows(
+        `SELECT relname,\n       relkind,\n       '  <b>  ' AS "x"\nFROM pg_class\nWHERE relname = 'pg_class'\nORDER BY 1`,
+      );
+      await page.locator('.sql-field textarea:focus').waitFor();
+      await page.keyboard.press('Control+Enter');
+      await cell('<b>').waitFor();
+      await page.keyboard.press('Control+z');
+      await shows(long);
+    });
+
     await t.test('a saved one has its name, and a mark once it is changed', async () => {
       await sql.fill('SELECT 3');
       await page.getByRole('button', { name: 'Save …' }).click();

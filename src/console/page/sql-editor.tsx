@@ -7,6 +7,7 @@ import type { Signal } from '@preact/signals';
 import type { ComponentChildren, JSX, RefObject } from 'preact';
 import type { SenderInfo } from '../api.ts';
 import { completionOf } from '../completion.ts';
+import { formatSql } from '../sql-format.ts';
 import type { Names } from '../completion.ts';
 import { useEffect } from 'preact/hooks';
 import { listColumns, listSecrets } from '../statements.ts';
@@ -97,14 +98,25 @@ export function Editor({ area, draft, names, ...run }: EditorProps): JSX.Element
         />
       </div>
       <Options offered={offered} take={take} />
-      <Buttons {...run} empty={draft.value.trim() === ''} />
+      <Buttons {...run} area={area} draft={draft} empty={draft.value.trim() === ''} />
     </div>
   );
 }
 
-type ButtonsProps = Omit<EditorProps, 'area' | 'draft' | 'names'> & { readonly empty: boolean };
+/** As if it were typed, so that it can be undone. */
+function setInLines(field: HTMLTextAreaElement | null, draft: Signal<string>): void {
+  field?.focus();
+  field?.select();
+  const text = formatSql(draft.value);
+  if (!document.execCommand('insertText', false, text)) draft.value = text;
+  // Nothing is completed after it.
+  field?.blur();
+  field?.focus();
+}
 
-function Buttons({ write, busy, start, cancel, plan, toggle, empty, children }: ButtonsProps) {
+type ButtonsProps = Omit<EditorProps, 'names'> & { readonly empty: boolean };
+
+function Buttons({ area, draft, write, busy, start, cancel, plan, toggle, empty, children }: ButtonsProps) {
   return (
     <div class="row-of wrap">
       <button type="button" class={write ? 'danger' : 'primary'} {...unlessAway(busy)} onClick={start}>
@@ -125,6 +137,15 @@ function Buttons({ write, busy, start, cancel, plan, toggle, empty, children }: 
         {write ? 'one or more statements; each is committed' : 'one statement, read-only, 10 s, 1,000 rows'}
       </span>
       {children}
+      <button
+        type="button"
+        class="quiet"
+        disabled={empty}
+        title="A line for each clause"
+        onClick={() => setInLines(area.current, draft)}
+      >
+        Format
+      </button>
     </div>
   );
 }
