@@ -130,11 +130,15 @@ function Buttons({ area, draft, write, busy, start, cancel, plan, toggle, empty,
           Cancel
         </button>
       ) : null}
-      <label>
-        <input type="checkbox" checked={write} onChange={toggle} /> may write
-      </label>
+      <span class="segments" role="radiogroup" aria-label="What a statement may do">
+        {['Read only', 'May write'].map((words, i) => (
+          <label key={words}>
+            <input type="radio" name="may" checked={write === (i === 1)} onChange={toggle} /> {words}
+          </label>
+        ))}
+      </span>
       <span class="faint grow">
-        {write ? 'one or more statements; each is committed' : 'one statement, read-only, 10 s, 1,000 rows'}
+        {write ? 'one or more statements; each is committed' : 'one statement, 10 s, 1,000 rows'}
       </span>
       {children}
       <button
