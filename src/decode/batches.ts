@@ -1,6 +1,5 @@
 /**
- * Rows that are not the body of a webhook request: the items of a WebSocket's batch, and the events of the
- * gateway, whose keys are columns of any table. Takes bytes, returns Rows; may refuse with `payload_undecodable`,
+ * Rows of a WebSocket's batch, whose items are not the body of a request. Takes bytes, returns Rows; may refuse with `payload_undecodable`,
  * `invalid_option`, `body_too_large`, `delivery_id_missing`. Touches nothing.
  */
 import { isUtf8 } from 'node:buffer';
@@ -11,18 +10,17 @@ import type { Dedupe } from '../types/delivery-id.ts';
 import type { DecodeHead } from '../types/request.ts';
 import type { Documents, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import { withoutMark, isJsonSpace } from '../kit/json-grammar.ts';
+import { isJsonSpace } from '../kit/json-grammar.ts';
 import { skipSpace } from '../kit/json-walk.ts';
 import { longWork } from '../kit/time-slices.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
-import { checkDocument, lineRows, oneRow } from './decode.ts';
+import { lineRows } from './decode.ts';
 import { includedMembers } from './includes.ts';
 import { type JsonProblem, scanItem, scanJson, scannedEffort, tooManyMembersReason } from './json-scan.ts';
-import { readLines } from './lines.ts';
 import { defaultOptions, readOptions } from './options.ts';
 import { withStorableEscapes } from './storable.ts';
-import { noObject, problemSentence, refuseBody, refuseProblem } from './messages.ts';
+import { noObject, refuseBody, refuseProblem } from './messages.ts';
 import {
   changesNothing,
   ignoredOf,
@@ -31,7 +29,6 @@ import {
   namesRow,
   needsWhole,
   type RowPlan,
-  planByKeys,
   planForScanned,
   planOf,
   rowGrowth,
@@ -182,65 +179,4 @@ function itemProblem(
 function deleteProblem({ shape }: Target, plan: RowPlan, bytes: Buffer, start: number): string | null {
   if (shape.key.length === 0) return 'deletes need the primary key, and the table has none';
   return namesRow(plan, bytes, start) ? null : 'deletes need the primary key';
-}
-
-/** One JSON object whose keys are columns, whatever the target's intake says. */
-export function decodeObject(target: Target, bytes: Buffer, ackTimeoutMs: number): Rows {
-  const body = withoutMark(bytes);
-  const plan = planByKeys(target.shape);
-  const effort = checkDocument(body, 'payload_undecodable', plan.scan);
-  return { ...oneRow(target, plan, null, body, effort), ackTimeoutMs };
-}
-
-/** One JSON object per line, all or nothing; `firstLine` is the number of the first line, from 1. */
-export function decodeLines(target: Target, bytes: Buffer, ackTimeoutMs: number, firstLine = 1): Rows {
-  const body = firstLine === 1 ? withoutMark(bytes) : bytes;
-  if (firstLine === 1 && isOneLine(body))
-    try {
-      return decodeObject(target, bytes, ackTimeoutMs);
-    } catch (error) {
-      // The error is told below, with its line.
-      if (!(error instanceof Refused)) throw error;
-    }
-  const read = readLines(body, planByKeys(target.shape), null, firstLine, (line, problem) => {
-    throw refuseProblem('payload_undecodable', problem, `line ${line}`);
-  });
-  return lineRows(target, read, ackTimeoutMs);
-}
-
-/** Nearly all events arrive alone. */
-function isOneLine(body: Buffer): boolean {
-  const end = body.indexOf(lineFeed);
-  return end < 0 || end === body.length - 1;
-}
-
-const lineFeed = 10;
-
-export interface SkippedLine {
-  readonly line: number;
-  readonly reason: string;
-}
-
-export interface GoodLines {
-  readonly rows: Rows;
-  /** The first `limits.skippedLinesMax` lines that are no rows. */
-  readonly skipped: readonly SkippedLine[];
-  readonly skippedCount: number;
-}
-
-/** The lines that are JSON objects; `firstLine` is the number of the first line, from 1. */
-export function decodeGoodLines(
-  target: Target,
-  bytes: Buffer,
-  ackTimeoutMs: number,
-  firstLine = 1,
-): GoodLines {
-  const body = firstLine === 1 ? withoutMark(bytes) : bytes;
-  const skipped: SkippedLine[] = [];
-  let skippedCount = 0;
-  const read = readLines(body, planByKeys(target.shape), null, firstLine, (line, problem) => {
-    skippedCount++;
-    if (skipped.length < limits.skippedLinesMax) skipped.push({ line, reason: problemSentence(problem) });
-  });
-  return { rows: lineRows(target, read, ackTimeoutMs), skipped, skippedCount };
 }

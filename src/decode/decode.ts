@@ -1,6 +1,7 @@
 /**
  * Bytes to rows for one table. Takes the body as received, and what else of the request becomes a column; returns one
- * JSON document per row, byte for byte except for what INCLUDE adds and what is converted. May refuse with `body_not_json`,
+ * JSON document per row, byte for byte except for what INCLUDE adds and what is converted. Events of the gateway are the same for any table: their
+ * keys are its columns, whatever its intake says. May refuse with `body_not_json`,
  * `payload_undecodable`, `body_not_form`, `invalid_option`, `body_too_large`. Touches nothing.
  */
 import type { DecodeRequest } from '../types/request.ts';
@@ -16,9 +17,9 @@ import { documentOf, documentOfQuery, queryOf } from './bodies.ts';
 import { deliveryOf } from './delivery.ts';
 import { includedMembers } from './includes.ts';
 import { type JsonScanOptions, scanJson, scannedEffort } from './json-scan.ts';
-import { type LineRows, readInSlices } from './lines.ts';
+import { type LineRows, readInSlices, readLines } from './lines.ts';
 import { defaultOptions, readOptions } from './options.ts';
-import { type BodyCode, noObject, refuseBody, refuseProblem } from './messages.ts';
+import { type BodyCode, noObject, problemSentence, refuseBody, refuseProblem } from './messages.ts';
 import {
   changesNothing,
   ignoredOf,
@@ -26,6 +27,7 @@ import {
   keyProblem,
   type RowPlan,
   needsWhole,
+  planByKeys,
   planOf,
   rowGrowth,
   writeRow,
@@ -154,14 +156,14 @@ function* decodeRows(target: Target, request: DecodeRequest): Generator<void, Ro
 }
 
 /** Returns what its objects may cost the engine; see scannedEffort. */
-export function checkDocument(body: Buffer, code: BodyCode, options: JsonScanOptions): number {
+function checkDocument(body: Buffer, code: BodyCode, options: JsonScanOptions): number {
   const problem = scanJson(body, options);
   if (problem !== null) throw refuseProblem(code, problem);
   return scannedEffort();
 }
 
 /** The row of a document that jsonb accepts, and that was scanned last; `raw`: the body that it was made from. */
-export function oneRow(
+function oneRow(
   target: Target,
   plan: RowPlan,
   included: Buffer | null,
@@ -242,4 +244,65 @@ function ackTimeoutMs(rows: number, bytes: number): number {
   const forRows = (rows * batchRowPatienceUs) / 1_000;
   const perMiB = bytes > groupBytesMax ? largeMiBPatienceMs : batchMiBPatienceMs;
   return Math.ceil(ackDeadlineMs + forRows + (bytes / (1024 * 1024)) * perMiB);
+}
+
+/** One JSON object whose keys are columns, whatever the target's intake says. */
+export function decodeObject(target: Target, bytes: Buffer, ackTimeoutMs: number): Rows {
+  const body = withoutMark(bytes);
+  const plan = planByKeys(target.shape);
+  const effort = checkDocument(body, 'payload_undecodable', plan.scan);
+  return { ...oneRow(target, plan, null, body, effort), ackTimeoutMs };
+}
+
+/** One JSON object per line, all or nothing; `firstLine` is the number of the first line, from 1. */
+export function decodeLines(target: Target, bytes: Buffer, ackTimeoutMs: number, firstLine = 1): Rows {
+  const body = firstLine === 1 ? withoutMark(bytes) : bytes;
+  if (firstLine === 1 && isOneLine(body))
+    try {
+      return decodeObject(target, bytes, ackTimeoutMs);
+    } catch (error) {
+      // The error is told below, with its line.
+      if (!(error instanceof Refused)) throw error;
+    }
+  const read = readLines(body, planByKeys(target.shape), null, firstLine, (line, problem) => {
+    throw refuseProblem('payload_undecodable', problem, `line ${line}`);
+  });
+  return lineRows(target, read, ackTimeoutMs);
+}
+
+/** Nearly all events arrive alone. */
+function isOneLine(body: Buffer): boolean {
+  const end = body.indexOf(lineFeed);
+  return end < 0 || end === body.length - 1;
+}
+
+const lineFeed = 10;
+
+export interface SkippedLine {
+  readonly line: number;
+  readonly reason: string;
+}
+
+export interface GoodLines {
+  readonly rows: Rows;
+  /** The first `limits.skippedLinesMax` lines that are no rows. */
+  readonly skipped: readonly SkippedLine[];
+  readonly skippedCount: number;
+}
+
+/** The lines that are JSON objects; `firstLine` is the number of the first line, from 1. */
+export function decodeGoodLines(
+  target: Target,
+  bytes: Buffer,
+  ackTimeoutMs: number,
+  firstLine = 1,
+): GoodLines {
+  const body = firstLine === 1 ? withoutMark(bytes) : bytes;
+  const skipped: SkippedLine[] = [];
+  let skippedCount = 0;
+  const read = readLines(body, planByKeys(target.shape), null, firstLine, (line, problem) => {
+    skippedCount++;
+    if (skipped.length < limits.skippedLinesMax) skipped.push({ line, reason: problemSentence(problem) });
+  });
+  return { rows: lineRows(target, read, ackTimeoutMs), skipped, skippedCount };
 }
