@@ -73,7 +73,7 @@ test('no sentence is built as those that a new reader had to read twice', async 
         .map((name) => `docs/${folder}${name}`),
     ),
   );
-  const sources = ['admin/metrics', 'admin/watch-metrics', 'admin/spool-metrics', 'admin/gateway-metrics'];
+  const sources = ['admin/metrics', 'admin/watch-metrics', 'admin/spool-metrics', 'admin/request-metrics'];
   const texts = [
     ...['README.md', ...listed.flat()].map(async (path) => [
       path,

@@ -8,11 +8,16 @@ import { limits } from '../config/limits.ts';
 import { observers } from '../observe/context.ts';
 import type { Readers } from '../observe/context.ts';
 import type { Observe, TableName } from '../observe/observations.ts';
-import { registerGateway } from './gateway-metrics.ts';
+import {
+  registerGateway,
+  registerGroups,
+  registerAnswers,
+  registerTableCounters,
+  TableCounts,
+  tableLabels,
+  readGauge,
+} from './request-metrics.ts';
 import type { MetricFamily } from './merged-metrics.ts';
-import { registerGroups } from './group-metrics.ts';
-import { readGauge } from './read-metrics.ts';
-import { registerAnswers, registerTableCounters, TableCounts, tableLabels } from './table-metrics.ts';
 import { registerWatch } from './watch-metrics.ts';
 import type { ListenerState } from './watch-metrics.ts';
 import type { SpoolState } from '../spool/spool-state.ts';

@@ -6,8 +6,7 @@ import { Counter } from 'prom-client';
 import type { Registry } from 'prom-client';
 import { limits } from '../config/limits.ts';
 import type { Readers } from '../observe/context.ts';
-import { readGauge } from './read-metrics.ts';
-import { tableLabels } from './table-metrics.ts';
+import { readGauge, tableLabels } from './request-metrics.ts';
 import type { SpoolState } from '../spool/spool-state.ts';
 
 /** `state` returns null if nothing is kept here. Returns what counts them. */
