@@ -93,6 +93,8 @@ try {
       () => false,
     );
   }
+  await page.getByText('A delivery sent twice').waitFor();
+  await page.locator('.latest .line').nth(2).waitFor();
   await picture('endpoint');
   await open('');
   await page.locator('.latest tr', { hasText: 'Another secret, or changed' }).first().waitFor();
