@@ -9,7 +9,7 @@ import type { SenderInfo } from '../api.ts';
 import { completionOf } from '../completion.ts';
 import { formatSql } from '../sql-format.ts';
 import type { Names } from '../completion.ts';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { listColumns, listSecrets } from '../statements.ts';
 import { unlessAway } from './components.tsx';
 import { useLoaded, useRows } from './load.ts';
@@ -33,19 +33,26 @@ interface EditorProps {
   readonly children: ComponentChildren;
 }
 
-export function Editor({ area, draft, names, ...run }: EditorProps): JSX.Element {
-  const { write, start } = run;
+/** What the word before the caret may become. */
+function useOffered(area: EditorProps['area'], names: Names) {
   const offered = useSignal<Offered | null>(null);
   const look = (): void => {
     const { value = '', selectionStart = 0 } = area.current ?? {};
     const found = completionOf(value, selectionStart, names);
     offered.value = found === null ? null : { ...found, chosen: 0 };
   };
-  // The names may arrive after the first letters were typed.
+  // The names may arrive after the first letters were typed; what runs already is complete.
+  const isTyping = useRef(false);
   const known = names.columns.length + names.secrets.length + names.senders.length;
   useEffect(() => {
-    if (document.activeElement === area.current && draft.value !== '') look();
+    if (isTyping.current) look();
   }, [known]);
+  return { offered, look, isTyping };
+}
+
+export function Editor({ area, draft, names, ...run }: EditorProps): JSX.Element {
+  const { write, start } = run;
+  const { offered, look, isTyping } = useOffered(area, names);
   const take = (option: string, from: number): void => {
     const field = area.current;
     if (field === null) return;
@@ -57,6 +64,7 @@ export function Editor({ area, draft, names, ...run }: EditorProps): JSX.Element
   const keyed = (event: KeyboardEvent): void => {
     if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) {
       event.preventDefault();
+      isTyping.current = false;
       offered.value = null;
       return start();
     }
@@ -91,9 +99,10 @@ export function Editor({ area, draft, names, ...run }: EditorProps): JSX.Element
           value={draft.value}
           onInput={(event) => {
             draft.value = event.currentTarget.value;
+            isTyping.current = true;
             look();
           }}
-          onBlur={() => (offered.value = null)}
+          onBlur={() => ((isTyping.current = false), (offered.value = null))}
           onKeyDown={keyed}
         />
       </div>
