@@ -40,10 +40,13 @@ export function underPath({ code }: Target): string {
 
 const where = (condition: string): string => (condition === '' ? '' : ` where ${condition}`);
 
-/** For a statement that writes into the target. Servers of Citus know its rows by other oids: there isMeantFirst comes before the statement. */
-export function isMeant(target: Target): string {
+/**
+ * For a statement that writes into the target. Servers of Citus know its rows by other oids: there isMeantFirst comes before the statement, unless it stores the rows
+ * of a query of no table (`isQuery`), which Citus evaluates at the coordinator.
+ */
+export function isMeant(target: Target, isQuery = false): string {
   const { shape, code, oid } = target;
-  if (shape.distributedByCitus === true) return 'true';
+  if (shape.distributedByCitus === true && !isQuery) return 'true';
   const relation = relationName(target);
   // In a session of the owner, who may not use the gateway's functions, whatever runs has the owner's rights.
   const isOutOfReach = code.functionsIn === 'headgate_functions' && code.as === 'owner';
@@ -62,12 +65,10 @@ export function isMeantFirst(target: Target): readonly string[] {
   return [`lock table only ${name} in row exclusive mode`, `select where ${stillNames(name, target.oid)}`];
 }
 
-/** Of a query of no table whose rows are written into the target: isMeant, which Citus evaluates at the coordinator then, and underPath. */
+/** Of a query of no table whose rows are written into the target: isMeant and underPath. */
 function whereMeant(target: Target): string {
   const path = underPath(target);
-  const still =
-    target.shape.distributedByCitus === true ? stillNames(relationName(target), target.oid) : isMeant(target);
-  return ` where ${still}${path === '' ? '' : ` and ${path}`}`;
+  return ` where ${isMeant(target, true)}${path === '' ? '' : ` and ${path}`}`;
 }
 
 /** Stores the documents of `$1` unchanged in the one column, which is jsonb. */
