@@ -24,6 +24,10 @@ export const checkLimits = {
   expressionWorkBodiesMax: 256,
   /** … plus this many bytes. */
   expressionWorkBytesMax: 1024 * 1024 * 1024,
+  /** What its functions together may read for one request, in bytes: nobody else is served meanwhile … */
+  expressionReadBytesMax: 96 * 1024 * 1024,
+  /** … where a byte of JSON counts as so many. */
+  expressionJsonWeight: 2,
   /** Steps that EXPLAIN VALIDATE shows of one expression. */
   explainStepsMax: 1_000,
   /** What it shows of one value, and of the text of one step, in characters. */

@@ -28,7 +28,7 @@ function* slices(count: number, done: string[], name: string): Generator<void, s
 test('indivisible work runs one at a time, in order, each followed by a pause of its length', async () => {
   const { work, turns, rests, at } = controlled();
   const done: number[] = [];
-  const works = [20, 1, 200, 1].map(async (ms, i) => {
+  const works = [20, 1, 2_000, 1].map(async (ms, i) => {
     await work.turn(1_000);
     at.now += ms;
     done.push(i);
@@ -46,7 +46,7 @@ test('indivisible work runs one at a time, in order, each followed by a pause of
   await settled();
   assert.deepEqual(done, [0, 1, 2], 'what was short needs no rest');
   turns.shift()?.();
-  assert.equal(rests[0]?.ms, 50, 'no rest is longer');
+  assert.equal(rests[0]?.ms, 500, 'no rest is longer');
   rests.shift()?.run();
   await Promise.all(works);
   turns.shift()?.();

@@ -18,7 +18,7 @@ interface WaitingWork {
 
 /** Work that took less needs no rest, in ms. */
 const shortMs = 4;
-const restMsMax = 50;
+const restMsMax = 500;
 
 export class LongWork {
   readonly #clock: () => number;
@@ -45,7 +45,7 @@ export class LongWork {
 
   /**
    * For work that cannot be sliced. Resolves when it may be done; it must then be done at once. A rest follows that is as long
-   * as the work was, 50 ms at most: a small request takes several turns, and would meet such a piece in each of them.
+   * as the work was, 500 ms at most: a small request takes several turns, and would meet such a piece in each of them.
    */
   turn(bytes: number): Promise<void> {
     return new Promise((resolve) => {

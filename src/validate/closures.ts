@@ -14,6 +14,7 @@ import type { Implementation } from './function-table.ts';
 import { timestampOfMs } from './timestamp.ts';
 import type { Value } from './types.ts';
 import { queryObject } from './form.ts';
+import { limits } from '../config/limits.ts';
 
 /** Up to the question mark, not decoded. */
 function pathOf(target: string): string {
@@ -135,6 +136,8 @@ export interface Context {
   readonly headers: HeaderSlots;
   /** Values that several places need; `unset` until computed. */
   readonly shared: (Value | typeof unset)[];
+  /** What its functions may still read, in bytes or characters. */
+  left: number;
 }
 
 export const unset: unique symbol = Symbol('unset');
@@ -149,6 +152,32 @@ export const noRequest: CheckRequest = {
   body: Buffer.alloc(0),
 };
 
+export function emptyContext(headers: HeaderSlots, shared: number): Omit<Context, 'request'> {
+  return {
+    headers,
+    shared: Array.from({ length: shared }, () => unset),
+    left: limits.expressionReadBytesMax,
+  };
+}
+
+const shortMax = 4_096;
+
+export const isLong = (value: Value): boolean =>
+  (typeof value === 'string' || Buffer.isBuffer(value)) && value.length > shortMax;
+
+/** An argument of a function. Nobody else is served while an expression is evaluated: one that reads too much raises an error, and so refuses the request. */
+export function counted(closure: Evaluate, weight: number): Evaluate {
+  return (context) => {
+    const value = closure(context);
+    if ((typeof value === 'string' || Buffer.isBuffer(value)) && value.length > shortMax) {
+      context.left -= weight * value.length;
+      if (context.left < 0)
+        throw new EvaluationError('54000', 'the expression reads too much of this request');
+    }
+    return value;
+  };
+}
+
 /** A compiled tree with space for the values of one request. */
 export class Program {
   readonly #context: Context;
@@ -157,13 +186,14 @@ export class Program {
   /** `shared`: how many values several places need. */
   constructor(evaluate: Evaluate, headers: HeaderSlots, shared: number) {
     this.#evaluate = evaluate;
-    this.#context = { request: noRequest, headers, shared: Array.from({ length: shared }, () => unset) };
+    this.#context = { ...emptyContext(headers, shared), request: noRequest };
   }
 
   /** Throws EvaluationError; undefined: a header that the expression names arrived twice. */
   run(request: CheckRequest): Value | undefined {
     const context = this.#context;
     context.request = request;
+    context.left = limits.expressionReadBytesMax;
     try {
       return context.headers.fill(request) ? this.#evaluate(context) : undefined;
     } finally {

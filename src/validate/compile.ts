@@ -8,8 +8,10 @@ import { constantTimeEquality } from './functions-comparison.ts';
 import {
   always,
   computedNow,
+  counted,
   HeaderSlots,
   headerOf,
+  isLong,
   logic,
   looseCall,
   noContext,
@@ -18,6 +20,7 @@ import {
   strictCall,
   variableOf,
 } from './closures.ts';
+import { limits } from '../config/limits.ts';
 import type { Evaluate } from './closures.ts';
 import { type PublishedKeys, publishedKey, verifyIssuedToken } from './jwt.ts';
 import { type Node, type NodeOf, childrenOf, reachable } from './node.ts';
@@ -135,12 +138,22 @@ export class Compiler {
     const { row } = node;
     const direct = row.name === 'encode' && this.#trace === null ? this.#encoded(node) : null;
     if (direct !== null) return direct;
-    const args = node.args.map((arg) => this.#closure(arg));
+    const args = node.args.map((arg) => this.#argument(arg, row));
     if (row.role === 'issued') return strictCall(this.#issued(node.args), args);
     if (row.role === 'published') return strictCall(this.#published(node.args[0]), args);
     const isEquality = row.role === 'equal' || row.role === 'unequal';
     const implementation = isEquality ? this.#equality(row, node.args) : this.#prepared(row, node.args);
     return row.strict ? strictCall(implementation, args) : looseCall(implementation, args);
+  }
+
+  /** What a function reads is counted if it may be long. JSON takes several times as long to read as anything else. */
+  #argument(arg: Node, { result }: FunctionRow): Evaluate {
+    const closure = this.#closure(arg);
+    if (arg.kind === 'header' || arg.kind === 'secret') return closure;
+    if (arg.kind === 'constant' && !isLong(arg.value)) return closure;
+    // Without a function for its size a result is short.
+    if (arg.kind === 'call' && !arg.row.size) return closure;
+    return counted(closure, result === 'jsonb' ? limits.expressionJsonWeight : 1);
   }
 
   #issued(args: readonly Node[]): Implementation {
@@ -197,7 +210,7 @@ export class Compiler {
         ? null
         : strictCall(
             implementation,
-            inner.args.map((arg) => this.#closure(arg)),
+            inner.args.map((arg) => this.#argument(arg, inner.row)),
           );
     } catch {
       return null;

@@ -8,7 +8,7 @@ import type { Cause } from '../types/cause.ts';
 import type { RequestCheck, CheckRequest, WhyNot } from '../types/request.ts';
 import { limits } from '../config/limits.ts';
 import { type BoundValues, Compiler, type Trace } from './compile.ts';
-import { HeaderSlots, unset } from './closures.ts';
+import { emptyContext, HeaderSlots } from './closures.ts';
 import { type Evaluation, Reasons, type NodeResult, ageOf, messageOf } from './explain-reason.ts';
 import { constantValue, isEmptyValue, keyConstants, parseExpression, typeExpression } from './expression.ts';
 import { type Node, childrenOf, isPublicCall, reachable } from './node.ts';
@@ -313,7 +313,7 @@ function traced(root: Node, values: BoundValues, request: CheckRequest): Map<num
   // Parts that are the same for every request were computed while compiling; only now is it seen whether this request needs them.
   results.delete(root.id);
   try {
-    evaluate({ request, headers, shared: Array.from({ length: shared }, () => unset) });
+    evaluate({ ...emptyContext(headers, shared), request });
   } catch {
     // The error is among the results.
   }

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
 import { type CheckRequest } from '../types/request.ts';
+import { limits } from '../config/limits.ts';
+import { explainRefusal } from './explain.ts';
 import { ExpressionError, loadParser, parseExpression } from './expression.ts';
 
 await loadParser();
@@ -243,4 +245,23 @@ test('one compiled check serves successive requests and keeps nothing of them', 
     false,
     true,
   ]);
+});
+
+test('an expression that would read a long body again and again refuses it, and a short one is judged', () => {
+  const keys = Array.from({ length: 20 }, (_, n) => `k${n}`);
+  const branch = (key: string) =>
+    `secure_compare(headers->>'x', encode(hmac('${key}', payload, 'sha256'), 'hex'))`;
+  const json = "(convert_from(payload, 'UTF8')::jsonb->>'a' = 'b' AND secure_compare(headers->>'x', s))";
+  const signed = (body: string, key: string) =>
+    request(['x', createHmac('sha256', key).update(body).digest('hex')], body);
+  const all = keys.map(branch).join(' OR ');
+  // The largest body that is taken unless a setting says otherwise.
+  const largest = 'a'.repeat(limits.bodyBytesMax);
+  assert.equal(accepts(branch('k0'), signed(largest, 'k0')), true);
+  assert.equal(accepts(json, request(['x', 'key'], `{"a":"b","c":"${largest.slice(20)}"}`)), true);
+  assert.equal(accepts(all, signed(largest.slice(0, 1_000_000), 'k19')), true);
+  assert.equal(accepts(all, signed(largest, 'k0')), true, 'it stops at the first that holds');
+  assert.equal(accepts(all, signed(largest, 'k19')), false);
+  const why = explainRefusal(all, { secrets: new Map(), publicUrl: null }, signed(largest, 'k19'));
+  assert.match(why.reason, /reads too much of this request/);
 });
