@@ -1,6 +1,7 @@
 /** The option `reconcile` of the running program: a table ends with every delivery that its sender's log announces, and headgate.gaps says what is missing. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import type { Client } from 'pg';
@@ -69,6 +70,8 @@ function untilGaps(
     await client.query(
       "UPDATE headgate.reconciling SET next_at = now() WHERE next_at < now() + interval '1 day'",
     );
+    // The question looks at everything that was announced, and would take a core from what it waits for.
+    await delay(200);
     return false;
   });
 }
@@ -79,13 +82,13 @@ suite('tables that are compared with the log of their sender', () => {
     logs.githubHook = { url: `${headgate.webhookUrl}/dev/public/github_events`, secret: signingSecret };
     await client.query(`CREATE TABLE github_events (data JSONB) INCLUDE HEADER 'x-github-delivery' AS id
       WITH (connector = 'webhook', dedupe = 'sender') VALIDATE SECRET signing USING github`);
-    const sent = Array.from({ length: 250 }, (_, i) => logs.addGithub(300_000, `n${i}`));
+    const sent = Array.from({ length: 150 }, (_, i) => logs.addGithub(300_000, `n${i}`));
     const lost = sent.filter((_, i) => i % 50 === 7);
     for (const entry of sent) if (!lost.includes(entry)) assert.equal(await logs.deliverGithub(entry), 200);
     await client.query(
       `ALTER TABLE github_events SET (reconcile = '${hook}', every = '1 minute', reconcile_secret = github_token)`,
     );
-    await untilGaps(client, 'github_events', ({ announced, missing }) => announced === 250 && missing === 0);
+    await untilGaps(client, 'github_events', ({ announced, missing }) => announced === 150 && missing === 0);
     const { rows } = await client.query<{ id: string }>('SELECT id FROM github_events ORDER BY id');
     assert.deepEqual(
       rows.map(({ id }) => id),
@@ -94,7 +97,7 @@ suite('tables that are compared with the log of their sender', () => {
     const gaps = await gapsOf(client, 'github_events');
     assert.deepEqual(
       [gaps?.announced, gaps?.came, gaps?.fetched, gaps?.problem],
-      [250, 250, lost.length, null],
+      [150, 150, lost.length, null],
     );
     assert.equal(logs.calls.filter(({ what }) => what.startsWith('POST')).length, lost.length);
     assert.doesNotMatch(headgate.stderr + headgate.stdout, new RegExp(githubToken));
@@ -114,14 +117,16 @@ suite('tables that are compared with the log of their sender', () => {
       CREATE SECRET token WITH (backend = 'meta') AS '${stripeToken}'`);
     await client.query(`CREATE TABLE stripe_events (data JSONB) INCLUDE BODY AS body WITH (connector = 'webhook', document = 'data', dedupe = 'sender')
       VALIDATE SECRET signing USING stripe`);
-    const sent = Array.from({ length: 550 }, (_, i) => logs.addStripe(300_000, `n${i}`));
+    const sent = Array.from({ length: 350 }, (_, i) => logs.addStripe(300_000, `n${i}`));
     await client.query(`ALTER TABLE stripe_events SET (reconcile = 'stripe', reconcile_secret = token)`);
-    const whole = async () => (await gapsOf(client, 'stripe_events'))?.came === sent.length;
-    await until(whole);
+    await until(async () => {
+      await delay(200);
+      return (await gapsOf(client, 'stripe_events'))?.came === sent.length;
+    });
     const paths = logs.calls.map(({ what }) => what);
-    assert.ok(paths.length >= 6);
+    assert.ok(paths.length >= 4);
     assert.deepEqual(paths, [...new Set(paths)], 'no page is read twice');
-    sent.push(...Array.from({ length: 250 }, (_, i) => logs.addStripe(200_000, `m${i}`)));
+    sent.push(...Array.from({ length: 150 }, (_, i) => logs.addStripe(200_000, `m${i}`)));
     // The first turn may not have ended yet.
     await untilGaps(client, 'stripe_events', () => logs.calls.length > paths.length);
     await one.signal('SIGKILL');
@@ -146,7 +151,7 @@ suite('tables that are compared with the log of their sender', () => {
     logs.enabledEvents = ['invoice.paid'];
     await client.query(`CREATE TABLE stripe_events (data JSONB) INCLUDE HEADER 'headgate-fetched' AS fetched INCLUDE BODY AS body
       WITH (connector = 'webhook', document = 'data', dedupe = 'sender') VALIDATE SECRET signing USING stripe`);
-    const sent = Array.from({ length: 230 }, (_, i) => logs.addStripe(300_000, `n${i}`));
+    const sent = Array.from({ length: 130 }, (_, i) => logs.addStripe(300_000, `n${i}`));
     for (let i = 0; i < 20; i++) logs.addStripe(300_000, 'of another type', 'charge.failed');
     const url = `${headgate.webhookUrl}/dev/public/stripe_events`;
     const lost = sent.filter((_, i) => i % 40 === 3);
@@ -157,9 +162,9 @@ suite('tables that are compared with the log of their sender', () => {
     );
     // The log grows while it is read.
     logs.onPage = () => {
-      if (sent.length < 235) sent.push(logs.addStripe(200_000, 'later'));
+      if (sent.length < 135) sent.push(logs.addStripe(200_000, 'later'));
     };
-    await untilGaps(client, 'stripe_events', ({ announced, missing }) => announced === 235 && missing === 0);
+    await untilGaps(client, 'stripe_events', ({ announced, missing }) => announced === 135 && missing === 0);
     const { rows } = await client.query<{ body: Buffer; fetched: string | null }>(
       'SELECT body, fetched FROM stripe_events',
     );
@@ -169,7 +174,7 @@ suite('tables that are compared with the log of their sender', () => {
     );
     assert.equal(
       rows.filter(({ fetched }) => fetched === 'stripe:we_1').length,
-      lost.length + sent.length - 230,
+      lost.length + sent.length - 130,
     );
     // Late after all: a copy.
     const [late] = lost;
@@ -184,7 +189,7 @@ suite('tables that are compared with the log of their sender', () => {
     );
     assert.equal((await client.query('SELECT FROM stripe_events')).rowCount, sent.length);
     const gaps = await gapsOf(client, 'stripe_events');
-    assert.deepEqual([gaps?.came, gaps?.fetched], [sent.length, lost.length + sent.length - 230]);
+    assert.deepEqual([gaps?.came, gaps?.fetched], [sent.length, lost.length + sent.length - 130]);
   });
 });
 
