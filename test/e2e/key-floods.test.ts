@@ -12,7 +12,7 @@ import type { Headgate } from '../support/headgate.ts';
 import { colliding, likeNumbers, objectOf, slowToSort } from '../support/key-floods.ts';
 import { seededRandom } from '../support/random.ts';
 import { post, RawClient } from '../support/raw-http.ts';
-import { times } from '../support/sample.ts';
+import { isLong, sampleOf, sampleSeed, times } from '../support/sample.ts';
 import { within } from '../support/within.ts';
 import { WsClient } from '../support/ws-client.ts';
 
@@ -51,8 +51,10 @@ async function started(t: TestContext): Promise<Headgate> {
 test('keys that collide, or are slow to sort, are stored through every door', async (t) => {
   const { random, seed } = seededRandom();
   t.diagnostic(`seed ${seed}`);
+  t.diagnostic(sampleSeed);
   const headgate = await started(t);
-  const floods = [colliding(1_500, random), slowToSort(3_000), likeNumbers(3_000)];
+  // To find keys that collide takes longer than all else.
+  const floods = [colliding(times(200, 1_500), random), slowToSort(3_000), likeNumbers(3_000)];
   const bodies = floods.map((keys) => objectOf(keys, '"id":1,'));
   const stored = new Map<string, number>();
   const took = (table: string, rows: number) => stored.set(table, (stored.get(table) ?? 0) + rows);
@@ -63,18 +65,23 @@ test('keys that collide, or are slow to sort, are stored through every door', as
   };
   const headers = Object.fromEntries(likeNumbers(180).map((name) => [name, 'x']));
   const query = likeNumbers(500).map((name) => `${name}=x`);
+  /** Each kind of keys comes through every third door, and the suite begins with another one in each run. */
+  const first = sampleOf([0, 1, 2], 1)[0] ?? 0;
   for (const [i, keys] of floods.entries()) {
     const body = bodies[i] ?? '';
+    let turn = first + i;
+    const isIts = () => isLong || turn++ % 3 === 0;
     await to('doc', body);
-    await to('typed', body.replace('{', '{"more":[{"a":1}],'));
-    await to('keyed', body);
-    await to('included', body, headers);
-    await to('lines', `${body}\n${body}\n`);
+    if (isIts()) await to('typed', body.replace('{', '{"more":[{"a":1}],'));
+    if (isIts()) await to('keyed', body);
+    if (isIts()) await to('included', body, headers);
+    if (isIts()) await to('lines', `${body}\n${body}\n`);
     const fields = ['id=1', ...keys.map((key) => `${encodeURIComponent(key)}=1`)].join('&');
-    await to('form', fields);
-    await to('typed_form', fields);
-    await to(`checked?${query.join('&')}`, body, { 'x-key': 'secret' });
+    if (isIts()) await to('form', fields);
+    if (isIts()) await to('typed_form', fields);
+    if (isIts()) await to(`checked?${query.join('&')}`, body, { 'x-key': 'secret' });
     for (const events of [body, `${body}\n${body}`]) {
+      if (!isIts()) continue;
       const url = `${headgate.gatewayUrl}/v1/events?name=event`;
       const { status, text } = await asked(url, { method: 'POST', body: events });
       assert.equal(status, 200, text);
@@ -99,7 +106,8 @@ test('keys that collide, or are slow to sort, are stored through every door', as
     `select (select count(*)::int from doc, jsonb_object_keys(data)) as members,
        (select min(n)::int from included, lateral (select count(*) as n from jsonb_object_keys(headers)) as h) >= 180 as headers`,
   );
-  assert.deepEqual(rows, [{ members: 7_503, headers: true }]);
+  const members = floods.reduce((sum, keys) => sum + keys.length + 1, 0);
+  assert.deepEqual(rows, [{ members, headers: true }]);
 });
 
 test('an object of too many members is refused at every door, and so are many that are large', async (t) => {
@@ -152,7 +160,7 @@ test('others are answered before the largest objects that are the slowest to sor
   const headgate = await started(t);
   const body = objectOf(slowToSort(membersMax));
   const answered: string[] = [];
-  const floods = Array.from({ length: times(5, 8) }, async () => {
+  const floods = Array.from({ length: times(2, 8) }, async () => {
     const client = await RawClient.connect(headgate.ports.listen.port);
     t.after(() => client.destroy());
     client.send(post('/webhook/dev/public/doc', body));
