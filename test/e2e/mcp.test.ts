@@ -11,7 +11,7 @@ import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { call, connected, dsnOf, eras } from '../support/mcp-client.ts';
 import { run } from '../support/run.ts';
-import { sampleOf, sampleSeed, times } from '../support/sample.ts';
+import { breath, sampleOf, sampleSeed, times } from '../support/sample.ts';
 import { until } from '../support/until.ts';
 
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
@@ -93,8 +93,10 @@ test('an agent looks at webhooks over the Model Context Protocol', { timeout: 18
       const waiting = call(client, 'wait', { table: 'orders', seconds: 60 });
       const posting = new AbortController();
       const posts = (async () => {
-        while (!posting.signal.aborted)
+        while (!posting.signal.aborted) {
           await headgate.post('dev/public/orders', '{"n":2}', { 'x-key': 'a long random key' });
+          await breath();
+        }
       })();
       const [next] = (await waiting).rows;
       posting.abort();

@@ -9,6 +9,7 @@ import { clientOf, codes, nothingGained, setTraps, setUp } from '../support/owne
 import { onEnd } from '../support/cleanup.ts';
 import { sampleOf, sampleSeed } from '../support/sample.ts';
 import { embeddedBin, startServer } from '../support/server.ts';
+import { until } from '../support/until.ts';
 import { WsClient } from '../support/ws-client.ts';
 
 const events = (url: string, name: string, body: string, more = '') =>
@@ -86,19 +87,16 @@ suite('code of a table’s owner', () => {
     await mallory.query(codes[0]?.after ?? '');
     assert.equal((await headgate.post('dev/mal/t', '{"id":-1}')).status, 422);
     await mallory.query('ALTER TABLE mal.t DROP CONSTRAINT t_id_check');
-    for (let kept = 0; kept === 0;) {
-      const { rowCount } = await mallory.query(
-        'SELECT headgate.retry_rejected(id) FROM headgate.rejected_requests',
-      );
-      kept = rowCount ?? 0;
-    }
-    for (let outcome = null; outcome !== 'committed';) {
+    const retried = 'SELECT headgate.retry_rejected(id) FROM headgate.rejected_requests';
+    await until(async () => (await mallory.query(retried)).rowCount === 1);
+    await until(async () => {
       const { rows } = await mallory.query<{ o: string }>(
         'SELECT retry_outcome AS o FROM headgate.rejected_requests',
       );
-      outcome = rows[0]?.o ?? null;
-      assert(['waiting', 'running', 'committed'].includes(String(outcome)), String(outcome));
-    }
+      const outcome = String(rows[0]?.o);
+      assert(['waiting', 'running', 'committed'].includes(outcome), outcome);
+      return outcome === 'committed';
+    });
     assert.equal(await count(root), 1);
     await mallory.query(`
       CREATE VIEW mal.simple AS SELECT id, v FROM mal.t;
