@@ -61,6 +61,11 @@ suite('settings', () => {
         { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4317', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' },
         /OTEL_EXPORTER_OTLP_PROTOCOL=grpc is not spoken here/,
       ],
+      [
+        { HEADGATE_EVENTS_ROLE: 'clerk', HEADGATE_DATABASE_URL: 'postgresql://127.0.0.1:1/x' },
+        /HEADGATE_EVENTS_ROLE is for the embedded engine/,
+      ],
+      [{ HEADGATE_LISTENERS: '33' }, /^HEADGATE_LISTENERS must be a whole number from 0 to 32$/],
       [{ HEADGATE_GATEWAY_ORIGINS: '*' }, /HEADGATE_GATEWAY_ORIGINS=\* would let every web page/],
       [{ HEADGATE_SQL_PORT: '4561' }, /HEADGATE_SQL_PORT and HEADGATE_ADMIN_PORT are both 4561/],
     ];
