@@ -312,6 +312,8 @@ test('blanks before the events do not hide them, however many, and blanks alone 
     const blanks = blank.repeat(length / blank.length);
     const { status, text } = await gateway.events('name=blanks', blanks + event);
     assert.equal(status, 200, `${length}: ${text}`);
+    // Above a body that is taken in parts the way is the same, and takes seconds.
+    if (length > 4 * 2 ** 20) continue;
     const none = await gateway.events('name=blanks', blanks);
     assert.deepEqual([none.status, none.json.code], [422, 'event_not_object'], `${length}: ${none.text}`);
     const array = await gateway.events('name=blanks', `${blanks}[{"id":1}]`);

@@ -6,6 +6,7 @@ import { sign } from '@octokit/webhooks-methods';
 import { sharedHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { run } from '../support/run.ts';
+import { sampleOf, sampleSeed } from '../support/sample.ts';
 import { requireTool } from '../support/tools.ts';
 
 /** The package's types describe it as a keyed object; it is a list. */
@@ -78,6 +79,7 @@ suite('the main job', () => {
         headers->>'x-hub-signature-256', 'sha256=' || encode(hmac(github, data, 'sha256'), 'hex'))`);
     const payloads = events.flatMap((event) => event.examples.map((example) => JSON.stringify(example)));
     assert(payloads.length > 100);
+    const sent = sampleOf(payloads, 60);
     const deliver = async (payload: string) => {
       const signature = await sign("It's a Secret to Everybody", payload);
       const ok = await headgate.post('dev/public/gh', payload, { 'x-hub-signature-256': signature });
@@ -86,7 +88,8 @@ suite('the main job', () => {
       const refused = await headgate.post('dev/public/gh', forged, { 'x-hub-signature-256': signature });
       assert.equal(refused.status, 401);
     };
-    const left = payloads.values();
+    t.diagnostic(sampleSeed);
+    const left = sent.values();
     await Promise.all(
       Array.from({ length: 16 }, async () => {
         for (const payload of left) await deliver(payload);
@@ -99,11 +102,11 @@ suite('the main job', () => {
        from (select body::jsonb as data, count(*) as n from unnest($1::text[]) as b (body) group by 1) as sent
        full join (select data, count(*) as n from gh group by 1) as stored using (data)
        where sent.n is distinct from stored.n`,
-      [payloads],
+      [sent],
     );
     assert.deepEqual(rows, []);
     const total = await client.query<{ n: number }>('select count(*)::int as n from gh');
-    assert.equal(total.rows[0]?.n, payloads.length);
+    assert.equal(total.rows[0]?.n, sent.length);
   });
 
   test('webhook numbers keep every digit, and keys are as jsonb keeps them', async (t) => {

@@ -3,9 +3,10 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
-import { startHeadgate } from '../support/headgate.ts';
+import { sharedHeadgate } from '../support/headgate.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { RawClient, post } from '../support/raw-http.ts';
+import { sampleOf, sampleSeed } from '../support/sample.ts';
 
 const secret = "It's a Secret to Everybody";
 const body = '{"zen": "Keep it logically awesome."}';
@@ -107,12 +108,15 @@ function clockAttempts({ sign }: Scheme): Record<string, Attempt> {
   };
 }
 
+const shared = sharedHeadgate();
+
 for (const scheme of [github, timestamped]) {
   test(`${scheme.table}: almost right is refused, and the next request is served`, async (t) => {
-    const headgate = await startHeadgate(t);
+    t.diagnostic(sampleSeed);
+    const headgate = await shared();
     const client = await headgate.client(t);
     const { table, check } = scheme;
-    await client.query(`CREATE SECRET s WITH (backend = 'meta') AS '${secret.replace("'", "''")}';
+    await client.query(`CREATE SECRET IF NOT EXISTS s WITH (backend = 'meta') AS '${secret.replace("'", "''")}';
       CREATE TABLE ${table} (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET s AS ${check}`);
     const { port } = headgate.ports.listen;
     const path = `/webhook/dev/public/${table}`;
@@ -124,9 +128,12 @@ for (const scheme of [github, timestamped]) {
       assert(answer !== null);
       return answer;
     };
-    const all = { ...attempts(scheme), ...(scheme === timestamped ? clockAttempts(scheme) : {}) };
+    const all =
+      scheme === github
+        ? Object.entries(attempts(scheme))
+        : [...Object.entries(clockAttempts(scheme)), ...sampleOf(Object.entries(attempts(scheme)), 4)];
     let stored = 0;
-    for (const [name, { lines, body: sent = body, status = 401 }] of Object.entries(all)) {
+    for (const [name, { lines, body: sent = body, status = 401 }] of all) {
       const refused = await send(lines, sent);
       assert.equal(refused.status, status, `${name}: ${refused.body}`);
       if (status === 401) {
