@@ -25,7 +25,7 @@ interface Event {
   readonly note: string;
 }
 
-const events = times(500, 10_000);
+const events = times(300, 10_000);
 const keys = times(40, 200);
 const senders = 8;
 
