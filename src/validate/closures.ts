@@ -140,7 +140,7 @@ export interface Context {
   left: number;
 }
 
-export const unset: unique symbol = Symbol('unset');
+const unset: unique symbol = Symbol('unset');
 export type Evaluate = (context: Context) => Value;
 export const noContext = {} as Context;
 

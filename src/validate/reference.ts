@@ -100,7 +100,8 @@ is compiled when the table is created. Other functions and operators are refused
   ALTER TABLE warn. Remove it: \`replace(encode(hmac(s, payload, 'sha512'), 'base64'), E'\\n', '')\`.
 - Its cost is bounded when it is created: numbers for \`repeat\` and patterns of \`LIKE\` are constants, a value may be
   ${limits.expressionValueBodiesMax} times as long as the body, a text from JSON up to ${limits.expressionJsonCharsMax} characters, a numeric up to ${limits.expressionDigitsMax} digits, a list in a
-  comparison up to ${limits.expressionListItemsMax} items; a request that exceeds this is refused.
+  comparison up to ${limits.expressionListItemsMax} items; a request that exceeds this is refused. So is one of which its functions read more than ${limits.expressionReadBytesMax / 2 ** 20} MiB together
+  (a byte of JSON counts ${limits.expressionJsonWeight} times), because nobody else is served meanwhile: three HMACs of a body of 25 MiB, or a hundred of one of 960 KiB.
 
 In addition to the functions and operators below: \`AND OR NOT\`, \`IS [NOT] NULL | TRUE | FALSE | UNKNOWN\`, \`IS [NOT] DISTINCT FROM\`,
 \`[NOT] IN (…)\`, \`[NOT] BETWEEN\`, \`[NOT] LIKE\` (\`~~\`), \`= ANY (text[])\`, \`<> ALL (text[])\`, \`CASE\`, \`coalesce\`, \`nullif\`, \`greatest\`,
