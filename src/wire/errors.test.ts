@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { bytesOfChars, charsBefore } from './client-encoding.ts';
+import { bytesOfChars, charsBefore } from './errors.ts';
 import { anyCharacter } from '../../test/support/characters.ts';
 
 test('error positions in UTF-8 count code points', () => {
