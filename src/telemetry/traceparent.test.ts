@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { parseTraceParent } from '@opentelemetry/core';
 import fc from 'fast-check';
-import { idsOf, parseTraceparent, traceparentOf } from './traceparent.ts';
+import { idsOf, parseTraceparent, traceparentOf } from './tracer.ts';
 
 const traceId = '12345678901234567890123456789012';
 const spanId = '1234567890123456';
