@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { JsonMetricsSerializer } from '@opentelemetry/otlp-transformer';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { metricsText } from './metric-text.ts';
-import type { MetricValues } from './metric-text.ts';
+import { metricsText } from './metric-sender.ts';
+import type { MetricValues } from './metric-sender.ts';
 
 test('a counter, a gauge and a histogram, as OpenTelemetry’s serializer writes them', async () => {
   const registers = [new Registry()];
