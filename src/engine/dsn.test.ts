@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { parseDsn } from './dsn.ts';
-import { splitHosts } from './dsn-hosts.ts';
+import { parseDsn, splitHosts } from './dsn.ts';
 import { EngineError } from './engine.ts';
 
 const names = (text: string) => parseDsn(text).servers.map((server) => server.name);
