@@ -15,9 +15,7 @@ import type { OwnerLogins } from '../engine/owner-logins.ts';
 import { DatabaseLoop } from '../kit/database-loop.ts';
 import { rowConditionProblem } from '../kit/row-condition.ts';
 import * as sql from './statements.ts';
-import { NotRemoved, reasons } from './reasons.ts';
 import type { Cutoff, KeptTable, Leaf, LockedTable, ReportedReason } from './statements.ts';
-import { OwnersTime } from './owner-time.ts';
 import { connected, ownLogin } from './row-sessions.ts';
 import type { RowSession } from './row-sessions.ts';
 
@@ -331,4 +329,51 @@ interface TurnBounds extends Cutoff {
   over: boolean;
   /** How long to rest before the next rows. */
   restMs: number;
+}
+
+/** How much time of a pass the tables of each owner may take: code of one owner that is slow must not keep the tables of others from their turn. */
+class OwnersTime {
+  readonly #mostMs: number;
+  readonly #clock: () => number;
+  readonly #spentMs = new Map<string, number>();
+
+  /** `clock`: a monotonic one, ms. */
+  constructor(mostMs: number, clock: () => number) {
+    this.#mostMs = mostMs;
+    this.#clock = clock;
+  }
+
+  /** What `work` on a table of this owner resolves with, or true, there is something left, if the owner's time is over. */
+  async take(owner: string, work: () => Promise<boolean>): Promise<boolean> {
+    const spentMs = this.#spentMs.get(owner) ?? 0;
+    if (spentMs > this.#mostMs) return true;
+    const beganMs = this.#clock();
+    try {
+      return await work();
+    } finally {
+      this.#spentMs.set(owner, spentMs + this.#clock() - beganMs);
+    }
+  }
+}
+
+/** What is said in headgate.kept, for the owner of the table, if rows of it are not removed. */
+const reasons = {
+  noTime: 'no column takes the time of arrival: INCLUDE TIMESTAMP AS column, of type TIMESTAMPTZ',
+  landlord: (name: string) =>
+    `its schema belongs to role "${name}", which could put another table in its place`,
+  held: 'somebody holds a lock on the table, or on rows that could not be passed over: the next turn tries again',
+  condition: (problem: string) => `keep_if is no condition on a row: ${problem}`,
+  strange: (name: string) =>
+    `keep_if names column "${name}", whose type is not PostgreSQL's own: its casts could be code of another role`,
+  slow: 'finding the oldest rows takes too long: CREATE INDEX on the column of their arrival',
+} as const;
+
+/** Why the rows of a table are not removed for now; null: it is no longer the table that was meant. */
+class NotRemoved extends Error {
+  readonly why: string | null;
+
+  constructor(why: string | null) {
+    super(why ?? 'changed');
+    this.why = why;
+  }
 }
