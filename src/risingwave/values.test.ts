@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { parseDefinition } from './definition.ts';
+import { parseDefinition } from './relations.ts';
 import { causeOf } from './row-at-fault.ts';
 import { parseType, printType } from './types.ts';
 import { expression, ValueError } from './values.ts';
