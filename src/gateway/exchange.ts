@@ -3,8 +3,9 @@
  * answers, and reports what was answered. Decides nothing.
  */
 import { randomUUID } from 'node:crypto';
-import type { Incoming, OwnHeader, HttpReply } from '../http/exchange.ts';
+import type { ServerResponse } from 'node:http';
 import { Exchange, often } from '../http/exchange.ts';
+import type { Incoming, OwnHeader, HttpReply } from '../http/exchange.ts';
 import { remembered } from '../kit/memoize.ts';
 import { limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
@@ -15,7 +16,6 @@ import { answerTo, bugAnswer, json, refusalAnswer } from './answers.ts';
 import type { GatewayAnswer } from './answers.ts';
 import type { GuardedRequest } from './guard.ts';
 import { eventsPath, sqlPath } from './routes.ts';
-import { SlowReader } from './slow-reader.ts';
 import type { Scope } from './tokens.ts';
 import type { SqlResult } from './sql-result.ts';
 import type { StreamChunk } from './streams.ts';
@@ -257,4 +257,40 @@ const accepted = /^[\w.:+=@/-]+$/;
 function requestIdOf(given: string | undefined): string {
   if (given !== undefined && given.length <= limits.requestIdCharsMax && accepted.test(given)) return given;
   return randomUUID();
+}
+
+/** Destroys a response if its reader pauses for too long, or is too slow overall: a result is held until it is read. */
+class SlowReader {
+  readonly #response: ServerResponse;
+  readonly #pauseMs: number;
+  readonly #wholeMs: number;
+  #pause: NodeJS.Timeout | null = null;
+
+  /** `pauseMs`: how long its reader may pause. */
+  constructor(response: ServerResponse, bytes: number, pauseMs: number) {
+    this.#response = response;
+    this.#pauseMs = pauseMs;
+    this.#wholeMs = pauseMs + (bytes / limits.gatewayReadBytesPerSecondMin) * 1_000;
+    // With several answers on one connection, the earlier ones are read first.
+    if (response.socket === null) response.once('socket', () => this.#begin());
+    else this.#begin();
+  }
+
+  /** Another piece was requested. */
+  goesOn(): void {
+    this.#pause?.refresh();
+  }
+
+  #begin(): void {
+    const response = this.#response;
+    if (response.destroyed || response.socket?.destroyed === true) return;
+    const cut = (): void => void response.destroy();
+    const pause = setTimeout(cut, this.#pauseMs);
+    const whole = setTimeout(cut, this.#wholeMs);
+    this.#pause = pause;
+    response.once('close', () => {
+      clearTimeout(pause);
+      clearTimeout(whole);
+    });
+  }
 }
