@@ -1,5 +1,9 @@
 /**
- * One transaction that stores rows of one table, chunk by chunk. Takes Rows; nothing takes effect before `commit`; refuses with
+ * Stores a body in a transaction of its own: one chunk after the other, while the next one is being read; committed after the last one, rolled back
+ * on any failure before. The socket is read only as fast as the engine takes rows. Refuses with `overloaded` when `eventsStreamsMax` are running, or
+ * `eventsStreamsOfTokensMax` with tokens, as the body refuses, and with `deadline` if the engine needs more than `eventsDeadlineMs` after the last byte.
+ *
+ * The transaction stores rows of one table, chunk by chunk. Takes Rows; nothing takes effect before `commit`; refuses with
  * LineRefused for the first row that the engine refuses (with on_error=skip such rows are left out and listed), `table_changed`,
  * `table_unusable`, `engine_unavailable`, `version_missing`, `deadline` and `commit_unknown`. Uses one connection, which it gives back.
  *
@@ -12,12 +16,12 @@ import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
 import type { Column } from '../types/shape.ts';
 import type { Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import { freeBuffer } from '../kit/free-buffer.ts';
+import { freeBuffer, freeStore } from '../kit/free-buffer.ts';
 import { limits } from '../config/limits.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
 import { LoginRefused } from '../engine/owner-logins.ts';
 import type { Semaphore } from '../kit/semaphore.ts';
-import type { Refusal } from '../errors/refusals.ts';
 import type { CommitPools } from '../commit/commit-pools.ts';
 import { failedHere, isInDoubt, unusable, verdictOf } from '../commit/interpret-reply.ts';
 import { isVersionMissing, misfitRefusal, rowRefusal } from '../commit/refusal-messages.ts';
@@ -27,8 +31,10 @@ import type { PartSql, StreamSql, StreamStatements } from '../commit/stream-stat
 import { askOn } from '../commit/transaction-status.ts';
 import type { RowRange } from '../commit/wire-message.ts';
 import { LineRefused, lineOf, reasonOf } from './line-refused.ts';
-import type { Skipped } from './skipped-lines.ts';
+import { Skipped } from './skipped-lines.ts';
 import { runMessages } from './sql-run.ts';
+import type { EventBody } from './event-body.ts';
+import type { EventAnswer, EventRequest, EventStore } from './event-store.ts';
 
 /**
  * A role, database or server that limits idle or long transactions would end those of slow senders. Their duration is bounded here
@@ -40,7 +46,7 @@ const patienceSql = `select pg_catalog.set_config(s.name, w.value, true)
   where s.setting operator(pg_catalog.<>) '0'`;
 
 /** What all transactions of large bodies share. */
-export interface StreamStages {
+interface StreamStages {
   /** One connection for each large body in flight. */
   readonly pools: CommitPools;
   /**
@@ -61,7 +67,7 @@ interface FailedRow {
   readonly routine: string | null;
 }
 
-export class EventTransaction {
+class EventTransaction {
   readonly #client: PoolClient;
   readonly #stages: StreamStages;
   readonly #target: Target;
@@ -390,4 +396,71 @@ const none = { bytes: Buffer.of(), spans: new Uint32Array() };
 
 function someOf({ documents }: Rows, from: number, to: number): RowRange {
   return { documents, from, to, without: null };
+}
+
+export interface LargeBodies extends StreamStages, Pick<EventStore, 'forget'> {
+  /** One for each large body in flight … */
+  readonly slots: Semaphore;
+  /** … and one more for each with a token of CREATE TOKEN. */
+  readonly slotsOfTokens: Semaphore;
+}
+
+export async function streamEvents(
+  stages: LargeBodies,
+  target: Target,
+  request: EventRequest,
+  body: EventBody,
+): Promise<EventAnswer> {
+  const skipped = request.skips ? new Skipped(limits.eventsSkippedMax) : null;
+  const done = takeSlot(stages, request.isOfToken === true);
+  const transaction = await EventTransaction.begin(stages, target, skipped).catch((error: unknown) => {
+    done();
+    throw error;
+  });
+  try {
+    await storeAll(transaction, body, target, skipped);
+    await transaction.commit();
+    const { rows, stale } = transaction;
+    return { rows, skipped, ...(stale > 0 && { stale }) };
+  } catch (error) {
+    if (error instanceof Refused && error.refusal.code === 'table_changed')
+      stages.forget(request.database, request.name);
+    throw error;
+  } finally {
+    await transaction.end();
+    done();
+  }
+}
+
+/** Returns what gives it back; throws Refused. */
+function takeSlot({ slots, slotsOfTokens }: LargeBodies, isOfToken: boolean): () => void {
+  const one = slots.takeNow();
+  if (one === null) throw new Refused('overloaded', 'too many large bodies are being stored');
+  if (!isOfToken) return one;
+  const another = slotsOfTokens.takeNow();
+  if (another !== null)
+    return () => {
+      one();
+      another();
+    };
+  one();
+  throw new Refused('overloaded', 'too many large bodies with tokens are being stored');
+}
+
+/** The engine stores one chunk while the next one is read and decoded. */
+async function storeAll(
+  transaction: EventTransaction,
+  body: EventBody,
+  target: Target,
+  skipped: Skipped | null,
+): Promise<void> {
+  let storing: Promise<void> = Promise.resolve();
+  for await (const rows of body.chunks(target, skipped)) {
+    await storing;
+    storing = transaction.store(rows).then(() => freeStore(rows.documents.bytes));
+    // Awaited in the next round; until then a rejection must not count as unhandled.
+    storing.catch(() => {});
+  }
+  transaction.hurry(limits.eventsDeadlineMs);
+  await storing;
 }

@@ -5,7 +5,7 @@
  *
  * A body of up to `eventsLaneBytesMax` takes the path of webhooks, together with others. A larger body takes a separate path,
  * as does, with on_error=skip, one of which the engine has refused rows: on PostgreSQL, a transaction of its own
- * (events-stream.ts). Takes requests; returns how many rows are committed, or throws Refused, or
+ * (events-transaction.ts). Takes requests; returns how many rows are committed, or throws Refused, or
  * LineRefused if the line at fault is known. Touches nothing itself.
  */
 import type { RequestSpan } from '../types/request-span.ts';
