@@ -14,7 +14,7 @@ export function Secrets(): JSX.Element {
   const loaded = useRows(listSecrets, 10_000);
   const { query } = route.value;
   const asked = query.get('q') ?? '';
-  // Nothing that is signed with the old value gets in as it is, and no question is asked about it.
+  // Nothing that is signed with the old value gets in as it is, and no question is asked about it, unless another table uses it, too.
   const isRolled = query.get('old') === 'refused';
   const [text, setText] = useState(asked);
   const [chosen, setOpen] = useState<string | null | undefined>(undefined);
@@ -49,7 +49,12 @@ export function Secrets(): JSX.Element {
             {rows
               .filter((row) => keyOf(row) === open)
               .map((row) => (
-                <Change key={keyOf(row)} row={row} asks={!isRolled} done={loaded.reload} />
+                <Change
+                  key={keyOf(row)}
+                  row={row}
+                  asks={!isRolled || usersOf(row).includes(', ')}
+                  done={loaded.reload}
+                />
               ))}
           </>
         )}
