@@ -38,6 +38,10 @@ ORDER BY 1;
 select 1;`,
     );
     assert.equal(formatSql('  SELECT  *\n FROM t  '), 'SELECT * FROM t');
+    // A query at the end of a long line does not make a long text of a short one.
+    const far = `${'('.repeat(3_000)}SELECT ${'1, '.repeat(3_000)}1${')'.repeat(3_000)}`;
+    assert(formatSql(far).length < 20 * far.length);
+    assert.equal(formatSql(far.repeat(2)), far.repeat(2));
     // What is not finished, and what two lines make one text of.
     for (const same of [`SELECT 'a`, `SELECT /* a`, `SELECT 'a'\n  'b' AS "x  y", $f$ a  b $f$`])
       assert.equal(formatSql(same), same);

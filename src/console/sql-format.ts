@@ -1,7 +1,7 @@
 /**
  * SQL with a line for each clause, and for each value that is selected if it is long. White space between two tokens becomes other white space, and nothing
  * else changes: neither what is quoted, nor comments with what stands around them, nor the lines of which a text consists. Takes a text and returns one;
- * what is not finished is returned as it is. Pure.
+ * what is not finished, or is very long, is returned as it is. Pure.
  */
 import { Scanner } from '../ddl/scanner.ts';
 
@@ -15,6 +15,10 @@ interface SqlWord {
 
 /** A statement that is no longer stays in one line. */
 const shortChars = 80;
+/** A longer one has no colours either. */
+const charsMax = 20_000;
+/** So that a query at the end of a long line is not moved there line by line. */
+const columnMax = 60;
 
 const clause =
   /^(?:select|from|where|having|limit|offset|returning|union|intersect|except|window|(?:group|order) by|(?:natural )?(?:(?:left|right|full)(?: outer)?|inner|cross) join|join)(?: |$)/;
@@ -41,13 +45,13 @@ interface SqlLevel {
 const newGroup = (isQuery: boolean, column: number): SqlLevel => ({ isQuery, column, list: null });
 
 export function formatSql(text: string): string {
-  const tokens = tokensOf(text);
+  const tokens = text.length > charsMax ? null : tokensOf(text);
   if (tokens === null) return text;
   const { all, rest } = tokens;
   const isShort = text.trim().replaceAll(/\s+/g, ' ').length <= shortChars;
   let groups = [newGroup(true, 0)];
   let out = '';
-  const column = (): number => out.length - out.lastIndexOf('\n') - 1;
+  const column = (): number => Math.min(columnMax, out.length - out.lastIndexOf('\n') - 1);
   for (const [i, { text: token, gap }] of all.entries()) {
     const group = groups.at(-1) ?? newGroup(true, 0);
     const before = all[i - 1];
