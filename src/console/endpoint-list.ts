@@ -7,7 +7,7 @@ import { literal } from './quote.ts';
 import type { TableRef } from './statements.ts';
 import { locked, tableBytes } from './table-sizes.ts';
 
-export const shows = ['all', 'need', 'open', 'quiet'] as const;
+export const shows = ['all', 'need', 'open', 'quiet', 'never'] as const;
 export type Show = (typeof shows)[number];
 export const sorts = ['state', 'name', 'requests', 'refused'] as const;
 export type Sort = (typeof sorts)[number];
@@ -19,7 +19,8 @@ export interface EndpointFilter {
   readonly sort: Sort;
   /** Of a sender, or of all others; null: any, or none. */
   readonly checks: Checks | null;
-  /** A role; '': any. */
+  /** A schema, and a role; '': any. */
+  readonly schema: string;
   readonly owner: string;
   /** From 0. */
   readonly page: number;
@@ -39,6 +40,7 @@ export const noEndpointFilter: EndpointFilter = {
   show: 'all',
   sort: 'state',
   checks: null,
+  schema: '',
   owner: '',
   page: 0,
 };
@@ -84,7 +86,7 @@ const ranked = (
     .join('')}
 )`;
 
-function conditionsOf({ text, checks, owner }: EndpointFilter): readonly string[] {
+function conditionsOf({ text, checks, schema, owner }: EndpointFilter): readonly string[] {
   const keys = `(SELECT k.oid FROM keyed k WHERE ${checks?.isNot === true ? 'NOT ' : ''}(k.key = ANY (ARRAY[${checks?.keys.map(literal).join(', ') ?? ''}]::text[])))`;
   return [
     ...(text === ''
@@ -93,6 +95,7 @@ function conditionsOf({ text, checks, owner }: EndpointFilter): readonly string[
           `strpos(lower(pg_catalog.concat(e.schema_name, '.'::text, e.table_name, ' '::text, ${secretsOf('e.relation')})), lower(${literal(text)})) > 0`,
         ]),
     ...(checks === null ? [] : [`e.relation IN ${keys}`]),
+    ...(schema === '' ? [] : [`e.schema_name = ${literal(schema)}::text`]),
     ...(owner === ''
       ? []
       : [
@@ -140,22 +143,28 @@ GROUP BY k.key
 ORDER BY endpoints DESC, k.key
 LIMIT ${checksMax}`;
 
-/** Owners whose names contain a text, those of most endpoints first. */
-export const countOwners = (
+const named = { schema: 'n.nspname', owner: 'r.rolname' } as const;
+export type Named = keyof typeof named;
+
+/** Schemas, or owners, whose names contain a text, those of most endpoints first. */
+export const countNames = (
+  of: Named,
   text: string,
   max: number,
-): string => `SELECT r.rolname AS owner, count(*) AS endpoints
-FROM headgate.webhook_table w JOIN pg_class c ON c.oid = w.relation::oid JOIN pg_roles r ON r.oid = c.relowner
-WHERE headgate.sees_table(w.relation)${text === '' ? '' : ` AND strpos(lower(r.rolname::text), lower(${literal(text)})) > 0`}
-GROUP BY r.rolname
-ORDER BY endpoints DESC, r.rolname
+): string => `SELECT ${named[of]} AS name, count(*) AS endpoints
+FROM headgate.webhook_table w JOIN pg_class c ON c.oid = w.relation::oid
+JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_roles r ON r.oid = c.relowner
+WHERE headgate.sees_table(w.relation)${text === '' ? '' : ` AND strpos(lower(${named[of]}::text), lower(${literal(text)})) > 0`}
+GROUP BY ${named[of]}
+ORDER BY endpoints DESC, ${named[of]}
 LIMIT ${max}`;
 
 const showing: Readonly<Record<Show, string>> = {
   all: 'true',
   need: 'l.rank < 2',
   open: 'l.expression IS NULL',
-  quiet: 'l.rank = 5',
+  quiet: 'l.rank = 5 AND l.last_at IS NOT NULL',
+  never: 'l.last_at IS NULL',
 };
 
 const sorting: Readonly<Record<Sort, string>> = {

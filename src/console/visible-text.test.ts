@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { prettyJson } from './pretty.ts';
 import { identifier, literal, shellWord } from './quote.ts';
-import { agoText, cut, digitsText, hexLines, pieces, sizeText } from './visible-text.ts';
+import { aboutText, agoText, cut, digitsText, hexLines, pieces, sizeText } from './visible-text.ts';
 import { createEndpoint } from './new-endpoint.ts';
 import { anyKept, listHandshakes, listKept } from './request-statements.ts';
 import { addressOf, wordsOf } from './list-address.ts';
@@ -13,6 +13,37 @@ const shown = (text: string) =>
   pieces(text)
     .map((piece) => (piece.mark ? `[${piece.text}]` : piece.text))
     .join('');
+
+test('an estimate of rows has a mark and at most three digits', () => {
+  const texts = [
+    '0',
+    '9999',
+    '10000',
+    '38449',
+    '640000',
+    '999499',
+    '999500',
+    '1200000',
+    '41000000',
+    '1234567890',
+    '-1',
+    '',
+  ];
+  assert.deepEqual(texts.map(aboutText), [
+    '0',
+    '9\u202f999',
+    '≈ 10 k',
+    '≈ 38 k',
+    '≈ 640 k',
+    '≈ 999 k',
+    '≈ 1.0 M',
+    '≈ 1.2 M',
+    '≈ 41 M',
+    '≈ 1.2 G',
+    '-1',
+    '',
+  ]);
+});
 
 test('invisible characters become marks, and all other text is unchanged', () => {
   assert.equal(shown('a\u202eb\u200bc\u0000d\u001b[31m'), 'a[U+202E]b[U+200B]c[U+0000]d[U+001B][31m');

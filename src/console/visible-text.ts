@@ -67,6 +67,21 @@ export function agoText(ms: number): string {
   return s < 172_800 ? `${Math.round(s / 3_600)} h ago` : `${Math.round(s / 86_400)} days ago`;
 }
 
+const counts = [
+  [1e9, 'G'],
+  [1e6, 'M'],
+  [1e3, 'k'],
+] as const;
+
+/** An estimate in two digits or three: `≈ 41 M`. Below ten thousand it is told as it is. */
+export function aboutText(digits: string): string {
+  const count = Number(digits);
+  if (!(count >= 10_000)) return digitsText(digits);
+  const [by, unit] = counts.find(([it]) => count >= it * 0.9995) ?? [1, ''];
+  const size = count / by;
+  return `≈ ${size < 9.95 ? size.toFixed(1) : Math.round(size)} ${unit}`;
+}
+
 /** Groups digits by thousands. Works on the text: a number too large for JavaScript stays exact. */
 export function digitsText(digits: string): string {
   return /^\d+$/.test(digits) ? digits.replaceAll(/\B(?=(\d{3})+$)/g, '\u202f') : digits;

@@ -377,6 +377,19 @@ suite('the pages of the console', () => {
       await shown('of_clerk');
       assert.equal(hashOf(page), '#/dev/endpoints?owner=filterer');
       assert.deepEqual(await serious(page), []);
+      // By schema, and those to which nothing was sent.
+      await client.query(
+        `CREATE SCHEMA "o'fice"; CREATE TABLE "o'fice".hooks (data JSONB) WITH (connector = 'webhook')`,
+      );
+      await page.goto(`${base}#/dev/endpoints`);
+      await page.reload();
+      await page.getByRole('button', { name: '+ Schema' }).click();
+      await menu.getByRole('searchbox', { name: 'Find a schema' }).fill('FIC');
+      await menu.getByRole('button', { name: /^o'fice\s*1/ }).click();
+      await shown("o'fice.hooks");
+      await page.getByRole('button', { name: /^No request yet\s*1$/ }).click();
+      await holds(page, `location.hash.startsWith('#/dev/endpoints?show=never&schema=o')`);
+      await shown("o'fice.hooks");
       await page.goto(`${base}#/dev/endpoints?owner=filterer&sender=github`);
       await page.getByText('No endpoint matches.').waitFor();
       await page.getByRole('button', { name: 'Show all' }).click();

@@ -26,7 +26,7 @@ import { readOrders, rowPage, startsOf } from '../../src/console/row-pages.ts';
 import {
   compareTraffic,
   countEndpoints,
-  countOwners,
+  countNames,
   countSenders,
   findEndpoints,
   listEndpoints,
@@ -182,7 +182,8 @@ const shown = {
     owner: 'root',
   }),
   countSenders: countSenders(['github', 'guard']),
-  countOwners: countOwners('O', 5),
+  countOwners: countNames('owner', 'O', 5),
+  countSchemas: countNames('schema', 'P', 5),
   compareTraffic: compareTraffic(null, 1),
   compareTrafficOf: compareTraffic(hooks, 7),
   findEndpoints: findEndpoints('HOOK', 5),

@@ -1,12 +1,12 @@
 /**
- * Filters of the list of endpoints beside its text and its states: the sender whose check a table has, and its owner, with the number of
- * endpoints of each. Both are counted by the engine, and the sender of a check is named by the server.
+ * Filters of the list of endpoints beside its text and its states: the sender whose check a table has, its schema, and its owner, with the number of
+ * endpoints of each. They are counted by the engine, and the sender of a check is named by the server.
  */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { SenderInfo, SenderName } from '../api.ts';
-import { countOwners, countSenders } from '../endpoint-list.ts';
-import type { EndpointFilter } from '../endpoint-list.ts';
+import { countNames, countSenders } from '../endpoint-list.ts';
+import type { EndpointFilter, Named } from '../endpoint-list.ts';
 import { digitsText } from '../visible-text.ts';
 import { Wrong } from './components.tsx';
 import { rowsOf, useLoaded, useRows } from './load.ts';
@@ -144,27 +144,32 @@ function Senders({ choose }: { readonly choose: (id: string) => void }): JSX.Ele
   );
 }
 
-export function OwnerChip({ value, set }: ChipProps): JSX.Element {
+const labels = { schema: ['Schema', 'Find a schema'], owner: ['Owner', 'Find an owner'] } as const;
+
+export function NameChip({ of, value, set }: ChipProps & { readonly of: Named }): JSX.Element {
+  const [label] = labels[of];
   if (value === '')
-    return <Menu label="+ Owner">{(close) => <Owners choose={(name) => (close(), set(name))} />}</Menu>;
+    return (
+      <Menu label={`+ ${label}`}>{(close) => <Names of={of} choose={(name) => (close(), set(name))} />}</Menu>
+    );
   return (
-    <Chosen label="Owner" clear={() => set('')}>
-      <Text of={value} max={60} />
+    <Chosen label={label} clear={() => set('')}>
+      <Text of={value} max={63} />
     </Chosen>
   );
 }
 
 /** Looked for by the engine: there may be thousands. */
-function Owners({ choose }: { readonly choose: (name: string) => void }): JSX.Element {
+function Names({ of, choose }: { readonly of: Named; readonly choose: (name: string) => void }): JSX.Element {
   const [text, setText] = useState('');
   const [typed, setTyped] = useTyped(text, setText);
-  const { value, failure } = useRows(countOwners(text, choicesMax + 1));
+  const { value, failure } = useRows(countNames(of, text, choicesMax + 1));
   if (failure !== null) return <Wrong failure={failure} />;
   const found = value?.map((row) => {
-    const name = row['owner'] ?? '';
+    const name = row['name'] ?? '';
     return { id: name, name, endpoints: row['endpoints'] ?? '' };
   });
   return (
-    <Choices label="Find an owner" text={typed} setText={setTyped} found={found ?? null} choose={choose} />
+    <Choices label={labels[of][1]} text={typed} setText={setTyped} found={found ?? null} choose={choose} />
   );
 }

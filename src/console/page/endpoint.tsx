@@ -5,7 +5,7 @@ import { noAddress } from '../list-address.ts';
 import { qualified, shellWord } from '../quote.ts';
 import { dropTable, inspect, listMax, listReasons, showCreate } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
-import { digitsText } from '../visible-text.ts';
+import { aboutText } from '../visible-text.ts';
 import { CopyField, Name, Reachable, urlOf } from './address.tsx';
 import { Monogram } from './endpoints.tsx';
 import { Facts, SendTest, useFacts } from './endpoint-facts.tsx';
@@ -81,7 +81,7 @@ export function Endpoint({ schema, table, tab }: Props): JSX.Element {
               {label}
               {id !== 'rows' || facts === null ? null : (
                 <span class="n" title="an estimate">
-                  {digitsText(facts.row['rows_estimate'] ?? '')}
+                  {aboutText(facts.row['rows_estimate'] ?? '')}
                 </span>
               )}
             </a>

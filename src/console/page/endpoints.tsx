@@ -5,7 +5,7 @@
 import type { JSX } from 'preact';
 import { useRef } from 'preact/hooks';
 import type { SenderName } from '../api.ts';
-import { digitsText, sizeText } from '../visible-text.ts';
+import { aboutText, digitsText, sizeText } from '../visible-text.ts';
 import { countEndpoints, endpointsPage, listEndpoints, listTraffic, shows, sorts } from '../endpoint-list.ts';
 import type { EndpointFilter } from '../endpoint-list.ts';
 import type { TableRef } from '../statements.ts';
@@ -25,7 +25,7 @@ import { timeOf } from '../request-rows.ts';
 import { go, route, to } from './route.ts';
 import { call, look } from './server.ts';
 import { rowOf, stateOf, useUnusable } from './endpoint-problem.tsx';
-import { checksOf, OwnerChip, SenderChip, useSenderChoices } from './endpoint-filters.tsx';
+import { checksOf, NameChip, SenderChip, useSenderChoices } from './endpoint-filters.tsx';
 import type { SenderChoices } from './endpoint-filters.tsx';
 import { useNeedsCounted } from './endpoint-problems.ts';
 import type { EndpointStatus } from './endpoint-problem.tsx';
@@ -33,7 +33,13 @@ import type { EndpointStatus } from './endpoint-problem.tsx';
 /** Kept for those who used to find it here. */
 export { urlOf } from './address.tsx';
 
-const labels = { all: 'All', need: 'Need you', open: 'Open to anyone', quiet: 'Quiet' } as const;
+const labels = {
+  all: 'All',
+  need: 'Need you',
+  open: 'Open to anyone',
+  quiet: 'Quiet',
+  never: 'No request yet',
+} as const;
 const sortLabels = { state: 'State', name: 'Name', requests: 'Requests', refused: 'Refused' } as const;
 
 /** Without the checks of its sender, which the engine and the server know. */
@@ -43,6 +49,7 @@ function filterOf(query: URLSearchParams): EndpointFilter {
     show: shows.find((it) => it === query.get('show')) ?? 'all',
     sort: sorts.find((it) => it === query.get('sort')) ?? 'state',
     checks: null,
+    schema: query.get('schema') ?? '',
     owner: query.get('owner') ?? '',
     page: Math.max(0, Math.trunc(Number(query.get('page') ?? 0)) || 0),
   };
@@ -63,10 +70,11 @@ export function Endpoints(): JSX.Element {
       q: next.text,
       show: show === 'all' ? '' : show,
       sender: next.sender,
+      schema: next.schema,
       owner: next.owner,
       sort: sort === 'state' ? '' : sort,
     };
-    const isStep = (['page', 'sender', 'owner'] as const).some((it) => to[it] !== undefined);
+    const isStep = (['page', 'sender', 'schema', 'owner'] as const).some((it) => to[it] !== undefined);
     go(['endpoints'], { ...wanted, page: page === 0 ? '' : String(page) }, !isStep);
   };
   const [text, setText] = useTyped(filter.text, (to) => change({ text: to }));
@@ -74,7 +82,7 @@ export function Endpoints(): JSX.Element {
   const rows = useRowsIf(isKnown ? sql : null, 15_000);
   const loaded = isKnown ? rows : { ...rows, value: null, failure: choices.failure };
   const counts = useRowsIf(isKnown ? countsSql : null, 30_000).value?.[0] ?? null;
-  const isAll = filter.text + sender + filter.owner === '';
+  const isAll = filter.text + sender + filter.schema + filter.owner === '';
   useNeedsCounted(isAll ? (counts?.['need'] ?? null) : null);
   const total = Number(counts?.[filter.show] ?? 0);
   return (
@@ -95,7 +103,10 @@ export function Endpoints(): JSX.Element {
           ) : (
             <>
               No endpoint matches.{' '}
-              <button type="button" onClick={() => change({ text: '', show: 'all', sender: '', owner: '' })}>
+              <button
+                type="button"
+                onClick={() => change({ text: '', show: 'all', sender: '', schema: '', owner: '' })}
+              >
                 Show all
               </button>
             </>
@@ -137,7 +148,8 @@ function Filters({ filter, sender, choices, counts, change }: FiltersProps): JSX
       </div>
       <div class="row-of wrap">
         <SenderChip value={sender} set={(to) => change({ sender: to })} known={choices} />
-        <OwnerChip value={filter.owner} set={(owner) => change({ owner })} />
+        <NameChip of="schema" value={filter.schema} set={(schema) => change({ schema })} />
+        <NameChip of="owner" value={filter.owner} set={(owner) => change({ owner })} />
         <label class="row-of">
           <span class="faint">Sort by</span>
           <select
@@ -339,7 +351,7 @@ function EndpointRow({ row, sender, unusable, day }: EndpointRowProps): JSX.Elem
       </td>
       <td class="right">{day === undefined ? '' : sumsOf([day]).p99}</td>
       <td class="right" title="an estimate">
-        {digitsText(row['rows_estimate'] ?? '')}
+        {aboutText(row['rows_estimate'] ?? '')}
         <div class="faint tight">{row['bytes'] === null ? 'locked' : sizeText(Number(row['bytes']))}</div>
       </td>
     </tr>

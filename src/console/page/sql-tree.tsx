@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { identifier, qualified } from '../quote.ts';
-import { digitsText } from '../visible-text.ts';
+import { aboutText, digitsText } from '../visible-text.ts';
 import { listTree, readColumns, treeMax } from '../statements.ts';
 import { Name } from './address.tsx';
 import { useRows, useRowsIf, useSettled } from './load.ts';
@@ -112,9 +112,7 @@ function Table({ row, insert }: { readonly row: ResultRow } & Pick<Props, 'inser
           <span class="grow">
             <Name of={ref.table} max={22} />
           </span>
-          <span class="faint">
-            {row['relkind'] === 'v' ? 'view' : digitsText(row['rows_estimate'] ?? '')}
-          </span>
+          <span class="faint">{row['relkind'] === 'v' ? 'view' : aboutText(row['rows_estimate'] ?? '')}</span>
         </summary>
         <ul>
           <li>
