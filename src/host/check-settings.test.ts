@@ -8,22 +8,22 @@ import { makeAuthority } from '../../test/support/certificates.ts';
 import { temporaryFolder } from '../../test/support/headgate.ts';
 import { requireTool } from '../../test/support/tools.ts';
 import { resolveSettings } from '../config/resolve-settings.ts';
-import { problemsOf } from './check-settings.ts';
+import { gatewayProblemsOf, problemsOf } from './check-settings.ts';
 
 /** In a folder where nothing is made. */
 async function stage(t: TestContext) {
   const folder = await temporaryFolder(t);
   const dataDir = join(folder, 'data');
   /** A line for each problem. */
-  const told = async (env: Readonly<Record<string, string>>): Promise<string> => {
+  const told = async (env: Readonly<Record<string, string>>, problems = problemsOf): Promise<string> => {
     const lines = async () =>
-      problemsOf(resolveSettings({ env: { HEADGATE_DATA_DIR: dataDir, ...env }, flags: {} }).settings);
-    const problems = await lines().catch(({ name, message }: Error) => {
-      assert.equal(name, 'SettingsError', message);
+      problems(resolveSettings({ env: { HEADGATE_DATA_DIR: dataDir, ...env }, flags: {} }).settings);
+    const found = await lines().catch(({ name, message }: Error) => {
+      assert.match(name, /^(?:SettingsError|GuardError)$/, message);
       return [message];
     });
     await assert.rejects(readdir(dataDir), /ENOENT/);
-    return problems.join('\n');
+    return found.join('\n');
   };
   const file = async (name: string, text: string, mode = 0o600): Promise<string> => {
     await writeFile(join(folder, name), text, { mode });
@@ -44,6 +44,18 @@ suite('settings', () => {
       [
         { HEADGATE_SQL_PASSWORD_FILE: await file('empty', '') },
         /HEADGATE_SQL_PASSWORD_FILE: the password in/,
+      ],
+      [
+        { HEADGATE_SQL_PASSWORD_FILE: '/dev/null' },
+        /^HEADGATE_SQL_PASSWORD_FILE: the password in \/dev\/null must be 1 to 1024/,
+      ],
+      [
+        { HEADGATE_SQL_PASSWORD: 'naïve' },
+        /^HEADGATE_SQL_PASSWORD must be 1 to 1024 printable ASCII characters$/,
+      ],
+      [
+        { HEADGATE_SQL_PASSWORD: 'x', HEADGATE_DATABASE_URL: 'postgresql://localhost/x' },
+        /^HEADGATE_SQL_PASSWORD is for the embedded engine/,
       ],
       [{ HEADGATE_DATABASE_URL: 'postgres://h:99999/d' }, /HEADGATE_DATABASE_URL: .*port/],
       [{ HEADGATE_DATABASE_URL: 'postgres://h/d?sslmode=on' }, /HEADGATE_DATABASE_URL: .*sslmode/],
@@ -140,12 +152,38 @@ suite('settings', () => {
 
   test('a certificate with another key, and client authorities that are none, are told by their settings', async (t) => {
     if (requireTool(t, 'openssl') === null) return;
-    const { folder, told } = await stage(t);
+    const { folder, file, told } = await stage(t);
     const authority = makeAuthority(folder);
     const [one, two] = [authority.issue('one', 'one'), authority.issue('two', 'two')];
-    const env = { HEADGATE_LISTEN_TLS_CERT: one.cert, HEADGATE_LISTEN_TLS_KEY: two.key };
-    assert.match(await told(env), /^HEADGATE_LISTEN_TLS_KEY: .*two.key is not the key of the certificate/);
-    const ca = { ...env, HEADGATE_LISTEN_TLS_KEY: one.key, HEADGATE_LISTEN_TLS_CLIENT_CA: one.key };
-    assert.match(await told(ca), /^HEADGATE_LISTEN_TLS_CLIENT_CA: .*one.key contains no usable PEM/);
+    const right = {
+      HEADGATE_LISTEN_TLS_CERT: one.cert,
+      HEADGATE_LISTEN_TLS_KEY: one.key,
+      HEADGATE_SQL_TLS_CERT: one.cert,
+      HEADGATE_SQL_TLS_KEY: one.key,
+      HEADGATE_GATEWAY_TLS_CERT: one.cert,
+      HEADGATE_GATEWAY_TLS_KEY: one.key,
+    };
+    assert.equal(await told(right), '');
+    const noise = await file('noise.pem', 'noise');
+    const cases: [change: Record<string, string>, said: RegExp][] = [
+      [{ HEADGATE_LISTEN_TLS_CERT: '/nowhere.pem' }, /^HEADGATE_LISTEN_TLS_CERT: \/nowhere\.pem cannot be read \(ENOENT\)$/],
+      [{ HEADGATE_LISTEN_TLS_KEY: two.key }, /^HEADGATE_LISTEN_TLS_KEY: .*two\.key is not the key of the certificate in .*one\.pem$/],
+      [{ HEADGATE_LISTEN_TLS_CERT: noise }, /^HEADGATE_LISTEN_TLS_CERT: .*noise\.pem contains no usable PEM/],
+      [{ HEADGATE_LISTEN_TLS_CLIENT_CA: noise }, /^HEADGATE_LISTEN_TLS_CLIENT_CA: .*noise\.pem contains no usable PEM/],
+      [{ HEADGATE_LISTEN_TLS_CLIENT_CA: one.key }, /^HEADGATE_LISTEN_TLS_CLIENT_CA: .*one\.key contains no usable PEM/],
+      [{ HEADGATE_LISTEN_TLS_CERT: '', HEADGATE_LISTEN_TLS_KEY: '', HEADGATE_LISTEN_TLS_CLIENT_CA: authority.cert }, /^HEADGATE_LISTEN_TLS_CLIENT_CA is set, but the door has no TLS/],
+      [{ HEADGATE_LISTEN_TLS_CLIENT_CERT: 'maybe' }, /^HEADGATE_LISTEN_TLS_CLIENT_CERT must be one of required, optional$/],
+      [{ HEADGATE_SQL_TLS_KEY: '' }, /^HEADGATE_SQL_TLS_CERT is set and HEADGATE_SQL_TLS_KEY is not: TLS needs both$/],
+      [{ HEADGATE_SQL_TLS_KEY: two.key }, /^HEADGATE_SQL_TLS_KEY: .*two\.key is not the key of the certificate in .*one\.pem$/],
+      [{ HEADGATE_GATEWAY_TLS_KEY: '' }, /^HEADGATE_GATEWAY_TLS_CERT is set and HEADGATE_GATEWAY_TLS_KEY is not: TLS needs both$/],
+      [{ HEADGATE_GATEWAY_TLS_KEY: two.key }, /^HEADGATE_GATEWAY_TLS_KEY: .*two\.key is not the key of the certificate in .*one\.pem$/],
+      [{ HEADGATE_GATEWAY_TLS_CERT: '/nowhere.pem' }, /^HEADGATE_GATEWAY_TLS_CERT: \/nowhere\.pem cannot be read \(ENOENT\)$/],
+      [{ HEADGATE_GATEWAY_TLS_CERT: '', HEADGATE_GATEWAY_TLS_KEY: '', HEADGATE_GATEWAY_TLS_CLIENT_CA: authority.cert }, /^HEADGATE_GATEWAY_TLS_CLIENT_CA is set, but the door has no TLS/],
+      [{ HEADGATE_GATEWAY_NETWORKS: '10/8' }, /^HEADGATE_GATEWAY_NETWORKS must contain networks/],
+    ]; // prettier-ignore
+    for (const [change, words] of cases) assert.match(await told({ ...right, ...change }), words);
+    // `headgate gateway` looks at its own door alone.
+    for (const [change, words] of cases.slice(-5, -1))
+      assert.match(await told({ ...right, ...change }, gatewayProblemsOf), words);
   });
 });

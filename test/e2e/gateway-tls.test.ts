@@ -14,7 +14,6 @@ import { startGatewayProcess } from '../support/gateway-process.ts';
 import { request } from '../support/gateway.ts';
 import { spawnHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import { run } from '../support/run.ts';
-import { sampleOf, sampleSeed } from '../support/sample.ts';
 import { startServer } from '../support/server.ts';
 import { requireTool } from '../support/tools.ts';
 import { within } from '../support/within.ts';
@@ -181,31 +180,6 @@ test('an optional certificate: none is let in to the token, a stranger’s is no
   assert.match(await ask(), / 200$/);
   assert.match(await ask(...shown(clients.issue('known', 'known'))), / 200$/);
   assert.match(await ask(...shown(authority.issue('stranger', 'stranger'))), / 000$/);
-});
-
-test('files that cannot be used keep both forms from starting, in one line', async (t) => {
-  const made = await setup(t);
-  if (made === null) return;
-  const { authority, env } = made;
-  const other = authority.issue('other', 'other');
-  const dsn = { EVENTS_API_DEV_DSN: 'postgresql://u:p@127.0.0.1:1/d' };
-  const cases: [change: Record<string, string>, said: RegExp][] = [
-    [{ HEADGATE_GATEWAY_TLS_KEY: '' }, /HEADGATE_GATEWAY_TLS_CERT is set and HEADGATE_GATEWAY_TLS_KEY is not: TLS needs both/],
-    [{ HEADGATE_GATEWAY_TLS_KEY: other.key }, /HEADGATE_GATEWAY_TLS_KEY: .*other\.key is not the key of the certificate/],
-    [{ HEADGATE_GATEWAY_TLS_CERT: '/nowhere.pem' }, /HEADGATE_GATEWAY_TLS_CERT: \/nowhere\.pem cannot be read \(ENOENT\)/],
-    [{ HEADGATE_GATEWAY_TLS_CERT: '', HEADGATE_GATEWAY_TLS_KEY: '', HEADGATE_GATEWAY_TLS_CLIENT_CA: authority.cert }, /HEADGATE_GATEWAY_TLS_CLIENT_CA is set, but the door has no TLS/],
-    [{ HEADGATE_GATEWAY_NETWORKS: '10/8' }, /HEADGATE_GATEWAY_NETWORKS must contain networks/],
-  ]; // prettier-ignore
-  t.diagnostic(sampleSeed);
-  for (const [change, said] of sampleOf(cases, 1)) {
-    const headgate = await spawnHeadgate(t, { env: { ...env, ...change } });
-    assert.equal((await headgate.ended).code, 1);
-    await assert.rejects(startGatewayProcess(t, { ...env, ...dsn, ...change }), (error: Error) =>
-      said.test(error.message),
-    );
-    const lines = headgate.stderr.split('\n').filter((line) => line !== '' && !line.startsWith('{'));
-    assert.match(lines.join('\n'), new RegExp(`^headgate: ${said.source}.*$`));
-  }
 });
 
 test("behind a trusted proxy the gateway's networks, rates and log use the client's address", async (t) => {

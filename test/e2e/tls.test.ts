@@ -1,7 +1,7 @@
 /** TLS on the listener and the SQL door, as owners and senders meet it: openssl, curl, psql, node-postgres. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import type { TestContext } from 'node:test';
@@ -12,10 +12,9 @@ import { asked } from '../support/asked.ts';
 import type { Authority } from '../support/certificates.ts';
 import { makeAuthority } from '../support/certificates.ts';
 import { onEnd } from '../support/cleanup.ts';
-import { spawnHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
+import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { run } from '../support/run.ts';
-import { sampleOf, sampleSeed } from '../support/sample.ts';
 import { requireTool } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
@@ -191,30 +190,4 @@ test('client certificates are required where the setting says so', async (t) => 
   assert.match((await post()).stdout, / 404$/);
   assert.match((await post('--cert', known.cert, '--key', known.key)).stdout, / 404$/);
   assert.match((await post('--cert', stranger.cert, '--key', stranger.key)).stdout, / 000$/);
-});
-
-test('files that cannot be used keep Headgate from starting, in one line', async (t) => {
-  const made = await setup(t);
-  if (made === null) return;
-  const { authority, env, folder } = made;
-  const other = authority.issue('other', 'other');
-  writeFileSync(join(folder, 'noise.pem'), 'noise');
-  const cases: [change: Record<string, string>, said: RegExp][] = [
-    [{ HEADGATE_LISTEN_TLS_CERT: '/nowhere.pem' }, /^headgate: HEADGATE_LISTEN_TLS_CERT: \/nowhere\.pem cannot be read \(ENOENT\)$/],
-    [{ HEADGATE_SQL_TLS_KEY: '' }, /^headgate: HEADGATE_SQL_TLS_CERT is set and HEADGATE_SQL_TLS_KEY is not: TLS needs both$/],
-    [{ HEADGATE_SQL_TLS_KEY: other.key }, /^headgate: HEADGATE_SQL_TLS_KEY: .*other\.key is not the key of the certificate in .*server\.pem$/],
-    [{ HEADGATE_LISTEN_TLS_CERT: join(folder, 'noise.pem') }, /^headgate: HEADGATE_LISTEN_TLS_CERT: .*noise\.pem contains no usable PEM/],
-    [{ HEADGATE_LISTEN_TLS_CLIENT_CA: join(folder, 'noise.pem') }, /^headgate: HEADGATE_LISTEN_TLS_CLIENT_CA: .*noise\.pem contains no usable PEM/],
-    [{ HEADGATE_LISTEN_TLS_CERT: '', HEADGATE_LISTEN_TLS_KEY: '', HEADGATE_LISTEN_TLS_CLIENT_CA: authority.cert }, /^headgate: HEADGATE_LISTEN_TLS_CLIENT_CA is set, but the door has no TLS/],
-    [{ HEADGATE_LISTEN_TLS_CLIENT_CERT: 'maybe' }, /^headgate: HEADGATE_LISTEN_TLS_CLIENT_CERT must be one of required, optional$/],
-  ]; // prettier-ignore
-  t.diagnostic(sampleSeed);
-  for (const [change, said] of sampleOf(cases, 1)) {
-    const headgate = await spawnHeadgate(t, { env: { ...env, ...change } });
-    const { code } = await headgate.ended;
-    const lines = headgate.stderr.split('\n').filter((line) => !line.startsWith('{'));
-    assert.equal(code, 1);
-    assert.match(lines[0] ?? '', said);
-    assert.equal(lines.join(''), lines[0]);
-  }
 });
