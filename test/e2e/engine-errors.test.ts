@@ -1,12 +1,9 @@
 /** PostgreSQL's own words about a refused row: its owner reads them at every door, and no sender does. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { TestContext } from 'node:test';
 import type { Client } from 'pg';
 import { run } from '../support/run.ts';
-import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
-import { MortalServer } from '../support/mortal-server.ts';
-import { SpoolStage } from '../support/spool-stage.ts';
+import { startHeadgate } from '../support/headgate.ts';
 import { within } from '../support/within.ts';
 import { WsClient } from '../support/ws-client.ts';
 
@@ -109,29 +106,4 @@ test('the owner reads why his own trigger failed, and the sender does not', asyn
     const [row] = await kept(alice, 'long');
     assert.equal(row?.engine_error, `P0001 ${'ä'.repeat((2_048 - 6) / 2)}`);
   });
-});
-
-test('an engine error of a spooled request is kept for the owner, too', async (t: TestContext) => {
-  const server = await MortalServer.start(t);
-  const stage = new SpoolStage(t, server, await temporaryFolder(t));
-  await stage.startHeadgate();
-  await stage.sql(
-    withTrigger(
-      'late',
-      `IF new.data ? 'bad' THEN RAISE EXCEPTION 'canary of the spool'; END IF;`,
-      `, spool = 'fallback'`,
-    ),
-  );
-  await within(10_000, async () => assert.equal((await stage.post('late', '{}')).status, 200));
-  await stage.killServer();
-  await within(10_000, async () => assert.equal((await stage.post('late', '{"bad":1}')).status, 202));
-  await server.start();
-  await within(20_000, async () =>
-    assert.deepEqual(
-      await stage.ask(
-        `SELECT door, split_part(engine_error, ' — ', 1) AS said FROM headgate.rejected_requests LIMIT 1`,
-      ),
-      [{ door: 'spool', said: 'P0001 canary of the spool' }],
-    ),
-  );
 });

@@ -158,9 +158,10 @@ test('webhooks while the database is away', async (t) => {
       assert.deepEqual(await stage.sql('SHOW SPOOL'), []);
       const stored = await stage.ask<{ n: number }>('select count(*)::int as n from latest where id >= 100');
       assert.equal(stored[0]?.n, 99);
-      const [kept] = await stage.sql<{ id: string; code: string; body: Buffer; door: string }>(
-        `select id, code, body, door from headgate.rejected_requests`,
+      const [kept] = await stage.sql<{ id: string; code: string; body: Buffer; door: string; said: string }>(
+        `select id, code, body, door, split_part(engine_error, ' — ', 1) as said from headgate.rejected_requests`,
       );
+      assert.match(kept?.said ?? '', /^23514 new row for relation "latest" violates check constraint/);
       assert.deepEqual(
         [kept?.code, kept?.door, kept?.body.toString()],
         ['row_refused', 'spool', body(157, { n: 13 })],
