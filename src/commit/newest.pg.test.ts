@@ -170,7 +170,7 @@ function newestOn(bin: string): void {
     const target = await create(columns, `version = 'seen'`);
     const { random } = seededRandom();
     const pick = (n: number) => Math.floor(random() * n);
-    const events: Event[] = Array.from({ length: times(1_000, 10_000) }, () => {
+    const events: Event[] = Array.from({ length: times(400, 10_000) }, () => {
       const version = pick(1_000);
       const deletes = pick(4) === 0;
       return { key: pick(40), version, deletes, value: `v${version}` };

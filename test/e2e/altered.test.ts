@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { onSomeEngine } from '../support/doors.ts';
 import type { Doors } from '../support/doors.ts';
-import { breath } from '../support/sample.ts';
+import { breath, times } from '../support/sample.ts';
 import { until } from '../support/until.ts';
 
 interface Load {
@@ -11,7 +11,7 @@ interface Load {
 }
 
 /** Senders that post one row after the other, each with an id of its own, until they are told to stop. */
-function load({ post }: Doors, table: string, senders = 12): Load {
+function load({ post }: Doors, table: string, senders = times(6, 12)): Load {
   const answers = new Map<number, number>();
   const state = { next: 0, stopped: false };
   const running = Array.from({ length: senders }, async () => {
