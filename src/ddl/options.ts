@@ -5,9 +5,16 @@
 import { StatementError } from './cursor.ts';
 import type { Cursor } from './cursor.ts';
 import { parseSubscriptions, parseTopics } from '../senders/sns-topics.ts';
-import { parseCompare, parseDeliveryId, parseWindow, printDeliveryId } from '../types/delivery-id.ts';
-import { parseNewest, parseNewestWindow, printNewest } from '../types/newest.ts';
-import type { NewestPlace } from '../types/newest.ts';
+import {
+  parseCompare,
+  parseDeliveryId,
+  parseWindow,
+  printDeliveryId,
+  parseNewest,
+  parseNewestWindow,
+  printNewest,
+} from '../types/table-options.ts';
+import type { NewestPlace } from '../types/table-options.ts';
 import { rowConditionProblem } from '../kit/row-condition.ts';
 import type { IncludeClause } from './columns.ts';
 import { limits } from '../config/limits.ts';

@@ -2,7 +2,7 @@
  * CREATE, ALTER and DROP SECRET. Takes tokens, returns a CALL that contains only the sealed value (an empty one for a
  * secret that is still to be learned); refuses an empty or overlong value and unknown options (22023).
  */
-import { parseWindow } from '../types/delivery-id.ts';
+import { parseWindow } from '../types/table-options.ts';
 import { identities } from '../catalog/seals.ts';
 import { nameBytesMax } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';

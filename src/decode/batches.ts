@@ -5,8 +5,8 @@
 import { isUtf8 } from 'node:buffer';
 import { deliveryOf, together } from './delivery.ts';
 import type { DeliveryDigest } from './delivery.ts';
-import { derived } from '../types/delivery-id.ts';
-import type { Dedupe } from '../types/delivery-id.ts';
+import { derived } from '../types/table-options.ts';
+import type { Dedupe } from '../types/table-options.ts';
 import type { DecodeHead } from '../types/request.ts';
 import type { Documents, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { parseCompare, parseDeliveryId } from '../types/delivery-id.ts';
-import type { Dedupe } from '../types/delivery-id.ts';
+import { parseCompare, parseDeliveryId } from '../types/table-options.ts';
+import type { Dedupe } from '../types/table-options.ts';
 import { Refused } from '../errors/refusals.ts';
 import { deliveryOf, together } from './delivery.ts';
 import type { DeliveryDigest } from './delivery.ts';

@@ -4,7 +4,7 @@
  * digests of both, so that each has one size whatever was sent. Of SHA-256 16 bytes are enough: a sender who found two bodies with one
  * digest could only lose a delivery of its own. May refuse with `delivery_id_missing`. Pure.
  */
-import type { Dedupe, DeliveryPart } from '../types/delivery-id.ts';
+import type { Dedupe, DeliveryPart } from '../types/table-options.ts';
 import type { DecodeRequest } from '../types/request.ts';
 import type { Intake } from '../types/target.ts';
 import type { Rows } from '../types/rows.ts';
@@ -14,7 +14,7 @@ import { firstHeader } from '../kit/header.ts';
 import { FormProblem } from '../kit/multipart.ts';
 import { formLimits } from './bodies.ts';
 import { Elements, isNumber, isString, Members, skipSpace, skipValue, stringAt } from '../kit/json-walk.ts';
-import { digest } from '../types/delivery-id.ts';
+import { digest } from '../types/table-options.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 
 type DeliveryRequest = Pick<DecodeRequest, 'body' | 'rawHeaders' | 'header'>;

@@ -8,7 +8,7 @@
  */
 import { isMisnamed } from '../engine/sqlstate.ts';
 import { mayNameRelation, quoteLiteral } from '../kit/sql-text.ts';
-import { newestOf } from '../types/newest.ts';
+import { newestOf } from '../types/table-options.ts';
 import type { Shape } from '../types/shape.ts';
 import type { Target } from '../types/target.ts';
 import { hasGatewayFunctions } from './gateway-functions.ts';

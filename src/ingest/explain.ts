@@ -8,7 +8,7 @@
 import type { Catalog, CatalogTable } from '../catalog/catalog.ts';
 import type { CheckSource } from '../catalog/snapshot.ts';
 import { deliveryOf } from '../decode/delivery.ts';
-import type { Dedupe } from '../types/delivery-id.ts';
+import type { Dedupe } from '../types/table-options.ts';
 import type { CheckRequest } from '../types/request.ts';
 import type { HandshakeRule } from '../types/answers.ts';
 import type { ExplainQuestion, ExplainRequest, ExplainedTable } from '../types/sql.ts';

@@ -7,7 +7,7 @@
 import type { KeptRequest, RetryRejected } from '../types/journal.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import { derived } from '../types/delivery-id.ts';
+import { derived } from '../types/table-options.ts';
 import type { TableName } from '../observe/observations.ts';
 import { Ingest } from './ingest.ts';
 import type { Stages } from './ingest.ts';

@@ -6,7 +6,7 @@
  */
 import { Semaphore } from '../kit/semaphore.ts';
 import { within } from '../kit/promises.ts';
-import { derived } from '../types/delivery-id.ts';
+import { derived } from '../types/table-options.ts';
 import type { RejectedRequest, StoredRefusal } from '../types/journal.ts';
 import type { Rows } from '../types/rows.ts';
 import type { Limits } from '../config/limits.ts';

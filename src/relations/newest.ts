@@ -2,8 +2,8 @@
  * What the option `version` means for a table as it is now. Pure: takes the option and the table's columns; returns what commit needs, or in
  * one line why it cannot be applied. Only types of PostgreSQL's own are compared, so that no code of an owner decides which row is newer.
  */
-import { printPlace } from '../types/newest.ts';
-import type { NewestOption, NewestPlace, NewestType } from '../types/newest.ts';
+import { printPlace } from '../types/table-options.ts';
+import type { NewestOption, NewestPlace, NewestType } from '../types/table-options.ts';
 import type { Newest, NewestPart, Shape } from '../types/shape.ts';
 import type { RelationRow } from './shape.ts';
 

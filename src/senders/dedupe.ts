@@ -3,7 +3,7 @@
  * which somebody has said that it is one per event, and the same on a repetition, is offered. Takes a sender, returns text for its page and
  * statements that run. Pure.
  */
-import { printDeliveryId } from '../types/delivery-id.ts';
+import { printDeliveryId } from '../types/table-options.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import type { DeliveryId } from './evidence.ts';
 import type { Sender } from './sender.ts';

@@ -6,7 +6,7 @@
  */
 import { backoffMs } from '../kit/backoff.ts';
 import { hostOf, isLoopbackHost } from '../kit/address.ts';
-import { parseWindow } from '../types/delivery-id.ts';
+import { parseWindow } from '../types/table-options.ts';
 import { limits } from '../config/limits.ts';
 import type { SentAnswer, SendClient } from './send-client.ts';
 import { SendError, secretOf, urlOf } from './send-options.ts';

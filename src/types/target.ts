@@ -1,6 +1,6 @@
 /** A webhook table, as one reading of the catalog found it. Types only. */
 import type { TableAnswers, Learns } from './answers.ts';
-import type { Dedupe } from './delivery-id.ts';
+import type { Dedupe } from './table-options.ts';
 import type { Into } from './into.ts';
 import type { RequestCheck, WhyRefused } from './request.ts';
 import type { Shape } from './shape.ts';

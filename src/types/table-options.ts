@@ -1,12 +1,19 @@
 /**
- * The option `dedupe` of a webhook table: where in a request the id stands that a delivery keeps when it is sent again, as text
- * and as parts. Takes either, gives the other; null for a text that is none. Pure.
+ * Options of a webhook table whose texts name places in a request: as text, and as parts. Takes either, gives the other; null for a text that is
+ * none. Pure.
  *
- *   header:x-github-delivery        the value of a header
- *   $.event.id   $.list[0]."a b"    a text or number of the body: a JSON document, or a form
- *   $.id, $.type                    several that are the id together
+ * `dedupe`: where the id stands that a delivery keeps when it is sent again. Also `dedupe_window` and `dedupe_compare`, which go with it.
  *
- * Also `dedupe_window` and `dedupe_compare`, which go with it.
+ *   header:x-github-delivery            the value of a header
+ *   $.event.id   $.list[0]."a b"        a text or number of the body: a JSON document, or a form
+ *   $.id, $.type                        several that are the id together
+ *
+ * `version`: which values of a row say how new it is. Also `version_equal` and `version_window`.
+ *
+ *   updated_at                          a column
+ *   header:x-version                    the column that INCLUDE fills from this header
+ *   $.object.updated_at::timestamptz    a value of the document, or of a JSONB column ($.column.member), with the type it is compared as
+ *   updated_at, sequence                several: the first decides, and the next one where it is equal
  */
 import { hash } from 'node:crypto';
 import { limits } from '../config/limits.ts';
@@ -51,7 +58,7 @@ export function parseDeliveryId(text: string): readonly DeliveryPart[] | null {
 }
 
 /** null: the text is none. */
-export function stepsOf(path: string): readonly (string | number)[] | null {
+function stepsOf(path: string): readonly (string | number)[] | null {
   try {
     return [...path.matchAll(step)].map(([, bare, quoted, index]) =>
       index !== undefined ? Number(index) : (bare ?? (JSON.parse(quoted ?? '') as string)),
@@ -66,7 +73,7 @@ export function printDeliveryId(parts: readonly DeliveryPart[]): string {
 }
 
 /** As `stepsOf` reads it, after a `$`. */
-export function printPath(path: readonly (string | number)[]): string {
+function printPath(path: readonly (string | number)[]): string {
   return `$${path.map(printStep).join('')}`;
 }
 
@@ -120,4 +127,73 @@ export function dedupeOf(options: Readonly<Record<string, unknown>>): Dedupe | n
   const headers = new Set(places.flatMap((it) => ('header' in it ? [it.header] : [])));
   const dedupe = { parts, windowS, headers, shown: printDeliveryId(parts) };
   return compare === undefined ? dedupe : { ...dedupe, compare };
+}
+
+/** What values are compared as. */
+export type NewestType = 'numeric' | 'timestamptz' | 'text' | 'pg_lsn';
+
+export type NewestPlace =
+  | { readonly column: string }
+  | { readonly header: string }
+  | { readonly path: readonly (string | number)[]; readonly type: NewestType };
+
+export interface NewestOption {
+  readonly places: readonly NewestPlace[];
+  /** A row of the same version replaces the row that is there. */
+  readonly replacesEqual: boolean;
+  /** How long a deleted row's version is remembered, in seconds. */
+  readonly windowS: number;
+}
+
+const place =
+  /\s*(?:header:([!#$%&'*+.^_`|~0-9A-Za-z-]+)|\$((?:\.[A-Za-z_][\w-]*|\."(?:[^"\\]|\\.)*"|\[\d{1,6}\])+)::(numeric|timestamptz|text|pg_lsn)|([\p{L}_][\p{L}\p{N}_$]*)|"((?:[^"]|"")+)")\s*(?:,|$)/uy;
+
+/** null: the text is none. */
+export function parseNewest(text: string): readonly NewestPlace[] | null {
+  if (text.length > limits.deliveryIdTextCharsMax || /,\s*$/.test(text)) return null;
+  const places: NewestPlace[] = [];
+  place.lastIndex = 0;
+  while (place.lastIndex < text.length) {
+    const found = place.exec(text);
+    if (found === null || places.length === limits.deliveryIdPartsMax) return null;
+    const [, header, path, type, bare, quoted] = found;
+    if (header !== undefined) places.push({ header: header.toLowerCase() });
+    else if (path !== undefined) {
+      const steps = stepsOf(path);
+      if (steps === null || type === undefined) return null;
+      places.push({ path: steps, type: type as NewestType });
+    } else places.push({ column: bare ?? quoted?.replaceAll('""', '"') ?? '' });
+  }
+  return places.length === 0 ? null : places;
+}
+
+export function printNewest(places: readonly NewestPlace[]): string {
+  return places.map(printPlace).join(', ');
+}
+
+export function printPlace(it: NewestPlace): string {
+  if ('header' in it) return `header:${it.header}`;
+  if ('path' in it) return `${printPath(it.path)}::${it.type}`;
+  return /^[\p{L}_][\p{L}\p{N}_$]*$/u.test(it.column) ? it.column : `"${it.column.replaceAll('"', '""')}"`;
+}
+
+/** `version_window` in seconds; null: the text is none, or beyond the bounds. */
+export function parseNewestWindow(text: string): number | null {
+  return parseWindow(text, limits.dedupeWindowMinS, limits.versionWindowMaxS);
+}
+
+/** Of a table's options as they stand in the catalog; null: the last writer wins. Throws where they cannot be read. */
+export function newestOf(options: Readonly<Record<string, unknown>>): NewestOption | null {
+  const { version, version_equal: equal = 'stale', version_window: window } = options;
+  if (version === undefined || version === 'off') return null;
+  const places = typeof version === 'string' ? parseNewest(version) : null;
+  const windowS =
+    window === undefined
+      ? limits.dedupeWindowS
+      : typeof window === 'string'
+        ? parseNewestWindow(window)
+        : null;
+  if (places === null || windowS === null || (equal !== 'stale' && equal !== 'replace'))
+    throw new Error('its option version, version_equal or version_window cannot be read');
+  return { places, replacesEqual: equal === 'replace', windowS };
 }
