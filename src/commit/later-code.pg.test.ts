@@ -96,6 +96,26 @@ suite('code that a table gets after it was read', () => {
     await assert.rejects(tableOf('mal.t'), /CREATE ROLE headgate_as_\d+ LOGIN; GRANT .*mallory/);
   });
 
+  test("code of an owner who could act as Headgate's role does not run in its session once it no longer could", async (t) => {
+    const { root, send, tableOf, made } = await roomOf(t, 'hg');
+    await root.query('REVOKE mallory FROM hg');
+    await made(
+      'id INT',
+      `CREATE SEQUENCE mal.ran; GRANT ALL ON mal.ran TO PUBLIC;
+       CREATE FUNCTION mal.runs() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM nextval('mal.ran'); RETURN NEW; END $$;
+       CREATE TRIGGER runs BEFORE INSERT ON mal.t FOR EACH ROW EXECUTE FUNCTION mal.runs()`,
+    );
+    for (const registered of [false, true]) {
+      await root.query('GRANT hg TO mallory');
+      const hers = await tableOf('mal.t', {}, registered);
+      assert.equal(hers.code.as, 'headgate');
+      assert.deepEqual(codes(await send([rowsOf(hers, '{"id":1}')])), [1]);
+      await root.query(`REVOKE hg FROM mallory; SELECT setval('mal.ran', 1, false)`);
+      assert.deepEqual(codes(await send([rowsOf(hers, '{"id":2}')])), ['aborted table_changed']);
+      assert.deepEqual((await root.query('SELECT is_called FROM mal.ran')).rows, [{ is_called: false }]);
+    }
+  });
+
   test("code does not run by way of a domain that takes the name of a column's type", async (t) => {
     const { root, owner, send, tableOf } = await roomOf(t, 'hg');
     await root.query(`REVOKE mallory FROM hg; ALTER ROLE hg NOCREATEROLE; CREATE TYPE mine.mood AS ENUM ('ok'); GRANT USAGE ON SCHEMA mine TO mallory;
