@@ -13,7 +13,7 @@ import type { ClientConfig, DatabaseError, Connection } from 'pg';
 import type { NoticeMessage } from 'pg-protocol/dist/messages.js';
 import { rememberedOf } from '../kit/memoize.ts';
 import { Cancellation } from '../engine/cancellation.ts';
-import { hangUp } from '../engine/close-client.ts';
+import { hangUp, readInTurn } from '../engine/close-client.ts';
 import { isConnectionLost } from '../engine/sqlstate.ts';
 import { plainSession, plainTransaction } from '../kit/plain-settings.ts';
 import { limits } from '../config/limits.ts';
@@ -331,9 +331,10 @@ class BoundedQuery {
     // A value is buffered until it is complete, and may have a gigabyte, so bytes are counted as they arrive.
     const count = (chunk: Buffer): void => {
       bytes += chunk.length;
-      if (bytes <= limits.consoleResultBytesMax) return;
-      this.#end({ kind: 'too_large' });
-      stream.destroy();
+      if (bytes > limits.consoleResultBytesMax) {
+        this.#end({ kind: 'too_large' });
+        stream.destroy();
+      } else if (bytes > limits.answerAtOnceBytes) readInTurn(stream, chunk.length);
     };
     const notice = (told: NoticeMessage): void => {
       if (this.notices.length >= limits.consoleNoticesMax) return;

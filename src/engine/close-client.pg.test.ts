@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { testDatabase } from '../../test/support/postgres.ts';
-import { mostReadInOneTurn } from '../../test/support/read-in-turn.ts';
+import { mostReadInOneTurn, streamOf } from '../../test/support/read-in-turn.ts';
 import { limits } from '../config/limits.ts';
 import { boundAnswers } from './close-client.ts';
 
@@ -10,10 +10,10 @@ test('short messages of a session in which code of an owner runs are read a piec
   boundAnswers(client);
   let messages = 0;
   client.on('notice', () => (messages += 1));
-  const most = await mostReadInOneTurn(client, () =>
+  const most = await mostReadInOneTurn(streamOf(client), () =>
     client.query(`do $$ begin for i in 1..40000 loop raise warning ''; end loop; end $$`),
   );
   assert.equal(messages, 40_000);
-  // A piece of Node's is 64 KiB.
-  assert.ok(most <= limits.answerAtOnceBytes + 65_536, `${most} bytes`);
+  // A piece of Node's is 64 KiB; the next one may have been read ahead.
+  assert.ok(most <= limits.answerAtOnceBytes + 2 * 65_536, `${most} bytes`);
 });
