@@ -59,7 +59,7 @@ export function Endpoint({ schema, table, tab }: Props): JSX.Element {
           {facts?.sender === undefined || facts.sender === null ? null : <Monogram of={facts.sender.name} />}
         </h1>
         <RangeMenu range={range} />
-        <ShareList address={listed} />
+        <ShareList address={listed} isShown={active === 'requests'} />
         {facts === null ? null : <SendTest of={ref} facts={facts} />}
       </header>
       <div class="row-of wrap">

@@ -15,7 +15,11 @@ export function lazy<P extends object>(load: () => Promise<FunctionComponent<P>>
     );
     const [turn, setTurn] = useState(0);
     useEffect(() => {
-      if (loaded !== null) return undefined;
+      if (loaded !== null) {
+        // Another one has loaded it since this one was drawn, as when a login draws the page anew meanwhile.
+        setScreen({ it: loaded });
+        return undefined;
+      }
       let timer: ReturnType<typeof setTimeout> | undefined;
       load().then(
         (it) => {

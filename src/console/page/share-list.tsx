@@ -7,10 +7,16 @@ import { listKept } from '../request-statements.ts';
 import { useSenders } from './senders.ts';
 import { Share } from './share.tsx';
 
-export const ShareList = ({ address }: { readonly address: ListAddress }): JSX.Element => (
+interface Props {
+  readonly address: ListAddress;
+  /** Whether a list of them is what is seen. */
+  readonly isShown?: boolean;
+}
+
+export const ShareList = ({ address, isShown = true }: Props): JSX.Element => (
   <Share
     what={wordsOf(address, useSenders().nameOf) || 'All requests'}
-    sql={sqlOf(address)}
+    sql={isShown ? sqlOf(address) : null}
     command={commandOf(address)}
   />
 );
