@@ -63,15 +63,41 @@ async function load(headgate: Headgate, table: string, perSecond: number, second
   await Promise.all(sent);
 }
 
-/** The longest that the tab was held up since, in ms. */
+interface TraceEvent {
+  readonly name: string;
+  readonly pid: number;
+  readonly tid: number;
+  /** Of a processor, in µs. */
+  readonly tdur?: number;
+  readonly args?: { readonly name?: string };
+}
+
+/** The longest task of the page since, in ms of a processor: how long it waits for one depends on who else uses the machine. */
 async function watchLongest(page: Page): Promise<() => Promise<number>> {
-  await page.evaluate(`new Promise((resolve) => {
-    let most = 0;
-    const seen = new PerformanceObserver((list) => { for (const it of list.getEntries()) most = Math.max(most, it.duration); });
-    seen.observe({ entryTypes: ['longtask'] });
-    resolve(globalThis.longest = () => most);
-  })`);
-  return () => page.evaluate<number>('globalThis.longest()');
+  const chromium = await page.context().newCDPSession(page);
+  await chromium.send('Tracing.start', {
+    transferMode: 'ReportEvents',
+    traceConfig: { includedCategories: ['toplevel', '__metadata'], excludedCategories: ['*'] },
+  });
+  return async () => {
+    const events: TraceEvent[] = [];
+    chromium.on('Tracing.dataCollected', ({ value }) => {
+      for (const it of value) events.push(it as unknown as TraceEvent);
+    });
+    const complete = new Promise((resolve) => chromium.once('Tracing.tracingComplete', resolve));
+    await chromium.send('Tracing.end');
+    await complete;
+    await chromium.detach();
+    const threadOf = ({ pid, tid }: TraceEvent): string => `${pid} ${tid}`;
+    const pages = new Set(
+      events
+        .filter(({ name, args }) => name === 'thread_name' && args?.name === 'CrRendererMain')
+        .map((it) => threadOf(it)),
+    );
+    const tasks = events.filter((it) => it.tdur !== undefined && pages.has(threadOf(it)));
+    assert(tasks.length > 100, String(tasks.length));
+    return Math.round(tasks.reduce((most, { tdur = 0 }) => Math.max(most, tdur), 0) / 1_000);
+  };
 }
 
 const explained = async (client: Client, sql: string): Promise<{ ms: number; buffers: number }> => {
@@ -182,7 +208,7 @@ suite('the console in front of much', () => {
     const cpu = await engineOf(client, load(headgate, 't_00001', 500, seconds));
     const held = await longest();
     t.diagnostic(
-      `500 requests/s, live: the tab was held up for ${held} ms at most, the engine works ${((cpu / seconds) * 100).toFixed(1)} % of a core for the console`,
+      `500 requests/s, live: the tab works for ${held} ms at a time at most, the engine works ${((cpu / seconds) * 100).toFixed(1)} % of a core for the console`,
     );
     assert(cpu / seconds <= 0.05, String(cpu / seconds));
     assert(held <= 100, String(held));
@@ -202,8 +228,9 @@ suite('the console in front of much', () => {
     const again = await watchLongest(page);
     await page.locator('.lines .line').first().click();
     await page.getByText('Only the beginning of its').waitFor();
-    t.diagnostic(`a refused body of 24 MB: the tab was held up for ${await again()} ms at most`);
-    assert((await again()) <= 200);
+    const opening = await again();
+    t.diagnostic(`a refused body of 24 MB: the tab works for ${opening} ms at a time at most`);
+    assert(opening <= 200, String(opening));
     assert.deepEqual(complaints, []);
   });
 });
