@@ -245,7 +245,11 @@ for (const role of ['root', 'hg']) {
             const target = await tableOf('mal.t');
             const outcomes = await send([rowsOf(target, '{"id":1}')]);
             // The connection was cut off, or what is read in turn took too long.
-            assert.match(outcomesOf(outcomes).join(), /^(unknown|aborted (engine_unavailable|deadline))/, say);
+            assert.match(
+              outcomesOf(outcomes).join(),
+              /^(unknown|aborted (engine_unavailable|deadline))/,
+              say,
+            );
             const plain = await tableOf('mal.plain', { document: 'data' }, true);
             assert.deepEqual(outcomesOf(await send([rowsOf(plain, '{"id":1}')])), [1], say);
           }
