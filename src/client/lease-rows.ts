@@ -145,8 +145,8 @@ interface OfStatement {
   transactions: number;
 }
 
-/** A transaction that takes longer, in ms, is followed by smaller ones, of which several run at one time. */
-const slowMs = 200;
+/** A transaction that takes longer, in ms, is followed by smaller ones, of which several run at one time; one that takes a quarter of it, by larger ones. */
+const slowMs = 50;
 
 /**
  * Effects of rows, each in the transaction of its row's mark. What has the same statement goes together, in one transaction at a time, as long as that succeeds and
@@ -198,8 +198,9 @@ export class Effects {
         effects.map(({ params }) => params),
       );
       for (const { settle } of effects) settle();
-      const isSlow = performance.now() - beganMs > slowMs;
-      this.#together = isSlow ? this.#less(effects.length) : Math.min(this.#rowsMax, 2 * this.#together);
+      const tookMs = performance.now() - beganMs;
+      if (tookMs > slowMs) this.#together = this.#less(effects.length);
+      else if (tookMs < slowMs / 4) this.#together = Math.min(this.#rowsMax, 2 * this.#together);
     } catch (error) {
       this.#together = this.#less(effects.length);
       const isOne = effects.length === 1;
