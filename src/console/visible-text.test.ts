@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { prettyJson } from './pretty.ts';
 import { identifier, literal, shellWord } from './quote.ts';
-import { aboutText, agoText, cut, digitsText, hexLines, pieces, sizeText } from './visible-text.ts';
+import { aboutText, agoText, counted, cut, digitsText, hexLines, pieces, sizeText } from './visible-text.ts';
 import { createEndpoint } from './new-endpoint.ts';
 import { anyKept, listHandshakes, listKept } from './request-statements.ts';
 import { addressOf, wordsOf } from './list-address.ts';
@@ -231,4 +231,9 @@ test('repeated headers are shown separately', () => {
     },
   );
   assert.match(sql, /headers = '\{"a":\["1''","3"\],"b":"2"\}'/);
+});
+
+test('what is counted is in the singular if it is one', () => {
+  const texts = [0, 1, 2, 12_345].map((count) => counted(count, 'row'));
+  assert.deepEqual(texts, ['0 rows', '1 row', '2 rows', '12\u202f345 rows']);
 });

@@ -86,3 +86,7 @@ export function aboutText(digits: string): string {
 export function digitsText(digits: string): string {
   return /^\d+$/.test(digits) ? digits.replaceAll(/\B(?=(\d{3})+$)/g, '\u202f') : digits;
 }
+
+/** `1 row`, `12 345 rows`. */
+export const counted = (count: number, one: string): string =>
+  `${digitsText(String(count))} ${one}${count === 1 ? '' : 's'}`;

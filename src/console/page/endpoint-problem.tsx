@@ -9,7 +9,6 @@ import { useLoaded, useRows } from './load.ts';
 import type { ResultRow } from './load.ts';
 import { timeOf } from '../request-rows.ts';
 import { digitsText } from '../visible-text.ts';
-import { Badge } from './components.tsx';
 import { whenText } from './request-time.tsx';
 import { Text } from './text.tsx';
 import { to } from './route.ts';
@@ -81,22 +80,25 @@ function countsOf(row: ResultRow | undefined, prefix: 'since_' | ''): Counts {
   return { forged, misfit, later, all: (prefix === '' ? of('stored') : 0) + forged + misfit + later };
 }
 
-const anotherSecret = 'probably because of another secret, or they were changed on the way';
+const anotherSecret = (count: number): string =>
+  `probably because of another secret, or ${count === 1 ? 'it was' : 'they were'} changed on the way`;
 
 /** Of the newest requests none was stored. */
 function nothingStored(row: ResultRow | undefined, hour: Counts): EndpointStatus {
   const { forged, misfit, later, all } = countsOf(row, 'since_');
   const count = digitsText(String(all));
   const were =
-    hour.all === all
-      ? `All ${count} requests of the last hour were refused`
-      : `The last ${count} requests, since ${whenText(timeOf(row?.['since'] ?? null))}, were all refused`;
+    all === 1
+      ? `The last request, at ${whenText(timeOf(row?.['since'] ?? null))}, was refused`
+      : hour.all === all
+        ? `All ${count} requests of the last hour were refused`
+        : `The last ${count} requests, since ${whenText(timeOf(row?.['since'] ?? null))}, were all refused`;
   const part = (some: number): string => `${digitsText(String(some))} of ${count}`;
   const last = hour.all === all ? '' : 'the last ';
   if (forged >= misfit && forged * 2 > all)
     return {
       ...said('bad', 'failing signatures', `${last}${part(forged)}: signature fails`),
-      sentence: `${were}, ${anotherSecret}.`,
+      sentence: `${were}, ${anotherSecret(all)}.`,
     };
   if (later > misfit)
     return {
@@ -105,7 +107,7 @@ function nothingStored(row: ResultRow | undefined, hour: Counts): EndpointStatus
     };
   return {
     ...said('bad', 'all refused', `${last}${part(forged + misfit)} refused`),
-    sentence: `${were}: they do not fit the table.`,
+    sentence: `${were}: ${all === 1 ? 'it does' : 'they do'} not fit the table.`,
   };
 }
 
@@ -115,7 +117,7 @@ function partOf(state: string, { forged, misfit, later, all }: Counts): Endpoint
   if (state === 'signatures fail')
     return {
       ...said('bad', 'failing signatures', `${part(forged)}: signature fails`),
-      sentence: `${part(forged)} requests of the last hour were refused, ${anotherSecret}.`,
+      sentence: `${part(forged)} requests of the last hour were refused, ${anotherSecret(forged)}.`,
     };
   if (state === 'many refused')
     return {
@@ -180,7 +182,11 @@ function OneTrouble({
   return (
     <p class={`trouble ${kind === 'bad' ? 'verdict bad' : 'strip'}`} role="status">
       <span class="grow">
-        <Badge kind={kind}>{word}</Badge> <Text of={sentence ?? ''} max={400} />
+        <b>
+          {word[0]?.toUpperCase()}
+          {word.slice(1)}.
+        </b>{' '}
+        <Text of={sentence ?? ''} max={400} />
       </span>
       {gapWords.some((it) => it === word) ? (
         <a class="button" href={to(['sql'], { sql: showGaps(of) })}>

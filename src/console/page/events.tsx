@@ -5,6 +5,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { prettyJson } from '../pretty.ts';
+import { counted } from '../visible-text.ts';
 import { shellWord } from '../quote.ts';
 import { listColumns } from '../statements.ts';
 import { useRows } from './load.ts';
@@ -14,12 +15,14 @@ import { me } from './server.ts';
 const linesMax = 1_000;
 
 export function Events(): JSX.Element {
-  const tables = useRows(listColumns);
+  const loaded = useRows(listColumns);
+  // Headgate's own are written by nobody else.
+  const tables = loaded.value?.filter((row) => row['nspname'] !== 'headgate');
   const [name, setName] = useState('');
   const [text, setText] = useState('{"sensor": "a", "value": 1.5}\n{"sensor": "b", "value": 2.5}');
   const lines = text.split('\n').filter((line) => line.trim() !== '');
   const wrong = lines.flatMap((line, i) => (prettyJson(line)?.[0]?.text === '{' ? [] : [i + 1]));
-  const chosen = name === '' ? (tables.value?.[0]?.['relname'] ?? 'table') : name;
+  const chosen = name === '' ? (tables?.[0]?.['relname'] ?? 'table') : name;
   const base = me.value?.gateway ?? 'http://…:8000';
   const url = `${base}/v1/events?name=${encodeURIComponent(chosen)}`;
   return (
@@ -31,12 +34,12 @@ export function Events(): JSX.Element {
         Events of your own application need no signature: the events gateway writes documents into any table,
         one per line, all of a call or none.
       </p>
-      {tables.failure === null ? null : <Wrong failure={tables.failure} />}
+      {loaded.failure === null ? null : <Wrong failure={loaded.failure} />}
       <div class="form">
         <label>
           Table
           <select value={chosen} onChange={(event) => setName(event.currentTarget.value)}>
-            {tables.value?.map((row) => (
+            {tables?.map((row) => (
               <option key={`${row['nspname']}.${row['relname']}`} value={row['relname'] ?? ''}>
                 {row['relname']}
               </option>
@@ -46,7 +49,7 @@ export function Events(): JSX.Element {
         <Area label="Documents, one per line" rows={8} value={text} change={setText} />
         <p role="status">
           {wrong.length === 0 ? (
-            <Badge kind="good">{lines.length} documents</Badge>
+            <Badge kind="good">{counted(lines.length, 'document')}</Badge>
           ) : (
             <>
               <Badge kind="bad">not a JSON object</Badge> in line {wrong.slice(0, 20).join(', ')}

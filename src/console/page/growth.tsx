@@ -1,6 +1,6 @@
 /** The sizes of the role's tables, their growth in the last 24 hours (`headgate.traffic`), and when that fills the disk. */
 import type { JSX } from 'preact';
-import { digitsText, sizeText } from '../visible-text.ts';
+import { counted, digitsText, sizeText } from '../visible-text.ts';
 import { listGrowth, listMax } from '../statements.ts';
 import { useRows } from './load.ts';
 import { Listing, Sql } from './components.tsx';
@@ -65,6 +65,6 @@ export function Growth({ freeBytes }: { readonly freeBytes: number | null }): JS
 }
 
 function daysText(days: number): string {
-  if (days < 2) return `${Math.max(0, Math.floor(days * 24))} hours`;
+  if (days < 2) return counted(Math.max(0, Math.floor(days * 24)), 'hour');
   return days > 3_650 ? 'more than ten years' : `${Math.floor(days)} days`;
 }

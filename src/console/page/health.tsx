@@ -4,7 +4,7 @@
  */
 import type { JSX } from 'preact';
 import type { CertificateInfo, Health, Machine } from '../api.ts';
-import { digitsText, sizeText } from '../visible-text.ts';
+import { counted, digitsText, sizeText } from '../visible-text.ts';
 import { readEngine, readWal } from '../statements.ts';
 import { Growth } from './growth.tsx';
 import { useLoaded, useRows, useRowsIf } from './load.ts';
@@ -100,7 +100,7 @@ function Certificate({ of: { door, names, untilMs, state } }: { readonly of: Cer
     <li>
       <Badge kind={state === 'valid' ? 'good' : state === 'expires soon' ? 'warn' : 'bad'}>{state}</Badge>{' '}
       {door}: <Text of={names} max={400} />
-      {state === 'unreadable' ? '' : `, ${days} days left`}
+      {state === 'unreadable' ? '' : `, ${counted(days, 'day')} left`}
     </li>
   );
 }
