@@ -28,7 +28,7 @@ test('headers, the clock and the signature of a check are told in words, each by
     ]),
     [
       'bad: The request has no header x-signature',
-      'bad: The signature is that of the request with shop_secret: NULL',
+      'open: The signature is that of the request with shop_secret: Not known: a value that it needs is missing',
     ],
   );
   assert.deepEqual(

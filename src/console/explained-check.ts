@@ -73,5 +73,6 @@ function judged(value: string, detail: string): Omit<StepInWords, 'what'> {
   if (value === 'true') return { kind: 'good', detail };
   if (value === 'not evaluated') return { kind: 'open', detail: 'Not looked at: a step before was decisive' };
   if (value === 'not kept') return { kind: 'open', detail: 'Not known: a header was not kept' };
+  if (value === 'NULL') return { kind: 'open', detail: 'Not known: a value that it needs is missing' };
   return { kind: 'bad', detail: value === 'false' ? detail : value };
 }

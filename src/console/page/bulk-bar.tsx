@@ -56,10 +56,11 @@ function chosenOf(list: RequestList, filter: KeptFilter, senderName: Props['send
   const forged = whole.filter(({ authenticated }) => authenticated === false);
   const held = rows.filter((row) => row.held !== undefined && resultOf(row) === 'stored').slice(0, replayMax);
   const matching = filter.result === 'refused' ? (list.state.value.counts?.by.refused ?? 0) : 0;
-  const sender = forged[0]?.sender;
+  const senders = new Set(forged.map(({ sender }) => sender));
+  const [sender] = senders.size === 1 ? senders : [];
   const lacking =
     forged.length > 0 && checked.length === 0
-      ? `Their signatures were not kept, so they cannot be checked again. Let ${sender === undefined ? 'their sender' : senderName(sender)} send them once more.`
+      ? `Their signatures are missing or were not kept, so they cannot be checked again. Let ${sender === undefined ? (senders.size > 1 ? 'their senders' : 'their sender') : senderName(sender)} send them once more.`
       : kept.length > 0 && whole.length === 0
         ? 'Not all of their bodies was kept. Their sender has them whole.'
         : seen.length > kept.length

@@ -50,7 +50,7 @@ export function RequestPage({
               <span class="faint">/</span> <Text of={words} max={80} />{' '}
             </>
           )}
-          <span class="faint">/</span> <Text of={id.replace(/^r/, '')} max={24} />
+          <span class="faint">/</span> {isKept(id) ? <Text of={id.slice(1)} max={24} /> : 'an accepted one'}
         </h1>
         {at < 0 ? null : (
           <span class="faint">
@@ -174,7 +174,7 @@ function Again({ facts: { row, came, owned } }: Pick<PageProps, 'facts'>): JSX.E
       {owned ? (
         <LooksLike table={came.table} headers={[...came.headers.map(([name]) => name), ...came.leftOut]} />
       ) : null}
-      {checked && row.authenticated !== null ? null : <ExplainThis came={came} />}
+      {checked && row.authenticated !== null ? null : <ExplainThis came={came} isRefused={isKept(row.id)} />}
       {!owned ? null : lacking !== null ? (
         <p class="faint">
           It cannot be changed and sent again here: {lacking}. Its sender has the whole request.

@@ -74,7 +74,13 @@ function wordsOf(masked: unknown): string {
 }
 
 /** Headers that were not kept can be entered again: the sender knows them. */
-export function ExplainThis({ came }: { readonly came: RequestLocation }): JSX.Element {
+export function ExplainThis({
+  came,
+  isRefused,
+}: {
+  readonly came: RequestLocation;
+  readonly isRefused: boolean;
+}): JSX.Element {
   const { table, headers, leftOut, body, method, at } = came;
   const [given, setGiven] = useState<Readonly<Record<string, string>>>({});
   const more = leftOut.flatMap((name) => {
@@ -87,15 +93,16 @@ export function ExplainThis({ came }: { readonly came: RequestLocation }): JSX.E
   if (lacking !== null)
     return (
       <p class="faint">
-        Its check cannot be explained again: {lacking}. The reason above is that of its arrival.
+        Its check cannot be explained again: {lacking}.
+        {isRefused ? ' The reason above is that of its arrival.' : ''}
       </p>
     );
   return (
     <section class="card">
       <h2>The check, step by step</h2>
       <p class="faint">
-        The reason above is that of its arrival. This checks it again with the table's present VALIDATE, as of
-        that time.
+        {isRefused ? 'The reason above is that of its arrival. ' : ''}
+        This checks it again with the table’s present VALIDATE, as of the time of its arrival.
         {leftOut.length === 0
           ? ''
           : ' Headers with credentials were not kept: paste them from the sender, or leave them empty: what depends on them is then not known.'}
