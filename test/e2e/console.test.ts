@@ -201,7 +201,10 @@ async function looksAtAccepted({ headgate, page, open }: Tried, t: TestContext):
   await page.getByText('Answered 200').waitFor();
   const request = page.url();
   await open('endpoint/public/looked/definition');
+  assert.equal(await page.getByRole('button', { name: 'Show them', exact: true }).count(), 0);
   await page.getByRole('button', { name: 'Stop showing them' }).click();
+  await page.locator('.facts dd', { hasText: 'not kept' }).waitFor();
+  await page.getByRole('button', { name: 'Show them', exact: true }).waitFor();
   await shows('off');
   // The process knows of it when the catalog has told it.
   await within(15_000, async () => {

@@ -21,6 +21,8 @@ export interface FactsOf {
   readonly secrets: readonly string[];
   /** null: an expression of its own, or no check. */
   readonly sender: SenderName | null;
+  /** Reads it again, after it was changed. */
+  readonly refresh: () => void;
 }
 
 /** Whose check this is, of a row of readFacts; null: an expression of its own, or none; undefined: not known yet. */
@@ -36,13 +38,13 @@ export function useSenderOf(row: ResultRow | undefined): SenderName | null | und
 
 /** null: not loaded yet; `none`: there is no such table, or the role may not look at it. */
 export function useFacts(of: TableRef): FactsOf | 'none' | null {
-  const rows = useRows(readFacts(of), 15_000).value;
+  const { value: rows, refresh } = useRows(readFacts(of), 15_000);
   const row = rows?.[0];
   const sender = useSenderOf(row);
   if (row === undefined) return rows === null ? null : 'none';
   const options = JSON.parse(row['options'] ?? '{}') as FactsOf['options'];
   const secrets = JSON.parse(row['aliases'] ?? '[]') as string[];
-  return { row, owned: row['owned'] !== 'f', options, secrets, sender: sender ?? null };
+  return { row, owned: row['owned'] !== 'f', options, secrets, sender: sender ?? null, refresh };
 }
 
 interface FactsProps {

@@ -9,6 +9,7 @@ import { aboutText } from '../visible-text.ts';
 import { CopyField, Name, Reachable, urlOf } from './address.tsx';
 import { Monogram } from './endpoints.tsx';
 import { Facts, SendTest, useFacts } from './endpoint-facts.tsx';
+import type { FactsOf } from './endpoint-facts.tsx';
 import { useLoaded, useRows } from './load.ts';
 import { Action, Ago, Badge, Code, Copy, Listing, Shown, Sql } from './components.tsx';
 import { Text } from './text.tsx';
@@ -91,7 +92,7 @@ export function Endpoint({ schema, table, tab }: Props): JSX.Element {
         {active === 'rows' ? <Rows of={ref} /> : null}
         {active === 'refused' ? <Reasons of={ref} /> : null}
         {active === 'verify' ? <Verify table={ref} /> : null}
-        {active === 'definition' ? <Definition of={ref} owned={facts?.owned ?? false} /> : null}
+        {active === 'definition' ? <Definition of={ref} facts={facts} /> : null}
       </section>
     </>
   );
@@ -118,7 +119,12 @@ function Requests({ of, curl }: { readonly of: TableRef; readonly curl: string }
             Waiting for a request. <Code text={curl} />
           </>
         ) : (
-          <b>No request matches.</b>
+          <>
+            <b>No request matches.</b>{' '}
+            {q === '' || result === 'refused' ? null : (
+              <a href={to(['endpoint', of.schema, of.table, 'rows'], { q })}>Look in its rows</a>
+            )}
+          </>
         )
       }
     />
@@ -221,7 +227,7 @@ function changesOf({ schema, table }: TableRef): readonly (readonly [string, str
   ];
 }
 
-function Definition({ of, owned }: { readonly of: TableRef; readonly owned: boolean }): JSX.Element {
+function Definition({ of, facts }: { readonly of: TableRef; readonly facts: FactsOf | null }): JSX.Element {
   const sql = showCreate(of);
   const loaded = useLoaded(sql, (options) => look(sql, options));
   const { reload } = loaded;
@@ -231,12 +237,28 @@ function Definition({ of, owned }: { readonly of: TableRef; readonly owned: bool
         {({ tables }) => <Code text={tables.at(-1)?.rows[0]?.at(-1) ?? ''} isSql />}
       </Shown>
       <Sql text={sql} />
-      {owned ? <Changes of={of} reload={reload} /> : null}
+      {facts?.owned === true ? (
+        <Changes
+          of={of}
+          isShown={facts.options['inspect'] === 'bodies'}
+          reload={() => {
+            reload();
+            facts.refresh();
+          }}
+        />
+      ) : null}
     </>
   );
 }
 
-function Changes({ of, reload }: { readonly of: TableRef; readonly reload: () => void }): JSX.Element {
+interface ChangesProps {
+  readonly of: TableRef;
+  /** Bodies of accepted requests are kept in memory. */
+  readonly isShown: boolean;
+  readonly reload: () => void;
+}
+
+function Changes({ of, isShown, reload }: ChangesProps): JSX.Element {
   return (
     <>
       <h2>Check</h2>
@@ -253,8 +275,11 @@ function Changes({ of, reload }: { readonly of: TableRef; readonly reload: () =>
         Headers that may contain credentials are masked.
       </p>
       <div class="row-of wrap">
-        <Action label="Show them" sql={inspect(of, 'bodies')} done={reload} />
-        <Action label="Stop showing them" sql={inspect(of, 'off')} done={reload} />
+        {isShown ? (
+          <Action label="Stop showing them" sql={inspect(of, 'off')} done={reload} />
+        ) : (
+          <Action label="Show them" sql={inspect(of, 'bodies')} done={reload} />
+        )}
       </div>
       <Danger of={of} reload={reload} />
     </>
