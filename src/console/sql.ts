@@ -78,7 +78,7 @@ export class SqlRunner {
       const client = (write ? undefined : this.#takeIdle()) ?? (await this.#connectAgain());
       await this.#goTo(client, zone);
       const reading = new BoundedQuery(sql, write);
-      const end = await this.#read(client, reading, signal, own ? sql : null);
+      const end = await this.#read(client, reading, signal, own ? { sql, zoned: zone !== '' } : null);
       return { ...answerOf(reading, end), ms: Math.round(performance.now() - started) };
     });
   }
@@ -128,12 +128,12 @@ export class SqlRunner {
     });
   }
 
-  /** `own`: the statement, if it is one of the console. */
+  /** `own`: the statement, if it is one of the console; `zoned`: with times of the connection’s zone, not of UTC. */
   async #read(
     client: Client,
     reading: BoundedQuery,
     signal: AbortSignal,
-    own: string | null,
+    own: { readonly sql: string; readonly zoned: boolean } | null,
   ): Promise<ReadEnd> {
     const ending = new Cancellation(client, this.#config, signal, cancellation);
     let clean = false;
@@ -142,10 +142,12 @@ export class SqlRunner {
         ...(reading.write
           ? []
           : ['BEGIN READ ONLY', `SET LOCAL statement_timeout = ${limits.consoleStatementMs}`]),
+        ...(own?.zoned === true ? [keepZone] : []),
         ...(own === null ? [] : [reading.write ? plainSession : plainTransaction]),
+        ...(own?.zoned === true ? [returnZone] : []),
       ];
       if (before.length > 0) await client.query(before.join('; '));
-      if (own !== null && usesCatalog(own)) await this.#refuseOther(client);
+      if (own !== null && usesCatalog(own.sql)) await this.#refuseOther(client);
       const end = await reading.on(client);
       if (end.kind === 'failed' || end.kind === 'done') {
         if (!reading.write) await client.query('ROLLBACK');
@@ -220,6 +222,12 @@ function answerOf(reading: BoundedQuery, end: ReadEnd): Omit<SqlResponse, 'ms'> 
     }
   }
 }
+
+/** The plain settings of a transaction write times in UTC: around them the zone is kept. */
+const keepZone =
+  "SELECT pg_catalog.set_config('headgate.zone', pg_catalog.current_setting('TimeZone'), true)";
+const returnZone =
+  "SELECT pg_catalog.set_config('TimeZone', pg_catalog.current_setting('headgate.zone'), true)";
 
 function failureOf(error: unknown): Error {
   if (error instanceof Refused || error instanceof SqlFailure) return error;

@@ -304,6 +304,40 @@ suite('the pages of the console', () => {
         .waitFor();
     });
 
+    await t.test('rows have the time zone of the page, and are found from the list of requests', async () => {
+      await client.query(`CREATE TABLE zoned (data JSONB) INCLUDE TIMESTAMP AS at WITH (connector = 'webhook');
+        INSERT INTO zoned VALUES ('{"only":"in its row"}', '2026-01-01 00:00:00.000001+00')`);
+      await page.goto(`${base}#/dev/requests?q=in+its+row`);
+      await page.getByText('No request matches.').waitFor();
+      await page.getByRole('link', { name: 'zoned', exact: true }).click();
+      await page.getByRole('cell', { name: '2026-01-01 00:00:00.000001+00', exact: true }).waitFor();
+      await holds(page, `document.title === 'zoned · Headgate'`);
+      await page.getByRole('button', { name: /^Time zone/ }).click();
+      await page.getByLabel('Another time zone').fill('Asia/Kolkata');
+      await page.keyboard.press('Enter');
+      await page.getByRole('cell', { name: '2026-01-01 05:30:00.000001+05:30', exact: true }).waitFor();
+      await chooseInMenu(page, /^Time zone Kolkata, UTC\+5:30/, /^UTC$/);
+      await page.getByRole('cell', { name: '2026-01-01 00:00:00.000001+00', exact: true }).waitFor();
+      await client.query('DROP TABLE zoned');
+    });
+
+    await t.test('events are for tables of the user, and one is one', async () => {
+      await page.goto(`${base}#/dev/events`);
+      await holds(page, `document.title === 'Events · Headgate'`);
+      await page.getByRole('option', { name: 'charted' }).waitFor({ state: 'attached' });
+      const { rows } = await client.query<{ relname: string }>(
+        `SELECT relname FROM pg_class WHERE relnamespace = 'headgate'::regnamespace AND relkind = 'r'`,
+      );
+      const offered = await page.getByLabel('Table').locator('option').allTextContents();
+      assert(rows.length > 0);
+      assert.deepEqual(
+        rows.filter(({ relname }) => offered.includes(relname)),
+        [],
+      );
+      await page.getByLabel('Documents, one per line').fill('{"a":1}');
+      await page.getByText('1 document', { exact: true }).waitFor();
+    });
+
     await t.test('Ctrl K finds an endpoint in the console', async () => {
       await page.goto(`${base}#/dev/health`);
       await page.getByRole('heading', { name: 'Health' }).waitFor();

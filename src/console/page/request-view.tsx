@@ -22,6 +22,7 @@ import { copyOf, Headers, lackingOf } from './request.tsx';
 import { Outcome } from './retry-all.tsx';
 import { to } from './route.ts';
 import { look } from './server.ts';
+import { zoneName } from './time-zone.ts';
 import { Body, OneRow, Result } from './value.tsx';
 
 export interface ViewProps {
@@ -361,14 +362,17 @@ function ItsRow({ facts: { row, retry } }: { readonly facts: Facts }): JSX.Eleme
 }
 
 function FoundRows({ sql, href }: { readonly sql: string; readonly href: string }): JSX.Element {
-  const { value, failure } = useLoaded(sql, (options) => look(sql, options));
+  const { value, failure } = useLoaded(`${zoneName.value} ${sql}`, (options) =>
+    look(sql, options, zoneName.value),
+  );
   const table = value?.tables.at(-1);
   if (failure !== null) return <Wrong failure={failure} />;
   if (table === undefined) return <p class="faint">Looking for it …</p>;
   if (table.rows.length === 0)
     return (
       <p class="faint">
-        No row has the time of its arrival any more. <a href={href}>The newest rows</a>
+        No row has the time of its arrival: the delivery was stored before, or its row was removed.{' '}
+        <a href={href}>The newest rows</a>
       </p>
     );
   return (

@@ -8,6 +8,8 @@ import type { ListCounts } from '../api.ts';
 import { BulkBar } from './bulk-bar.tsx';
 import { addressOf, filterOf, isFiltered, noAddress, wordsOf } from '../list-address.ts';
 import type { ListAddress } from '../list-address.ts';
+import { findEndpoints } from '../endpoint-list.ts';
+import { useRows } from './load.ts';
 import { listOf } from './list-state.ts';
 import type { RequestList } from './list-state.ts';
 import { Skeleton, Sql, Wrong } from './components.tsx';
@@ -263,6 +265,34 @@ function Since({
   );
 }
 
+/** How many endpoints are named to be searched one by one. */
+const searchedMax = 5;
+
+function LookInRows({ q }: { readonly q: string }): JSX.Element {
+  const found = useRows(findEndpoints('', searchedMax + 1)).value ?? [];
+  const names = found.map((row) => ({ schema: row['nspname'] ?? '', table: row['relname'] ?? '' }));
+  return (
+    <>
+      Look in those of{' '}
+      {names.slice(0, searchedMax).map(({ schema, table }, i) => (
+        <>
+          {i === 0 ? '' : ', '}
+          <a key={`${schema}.${table}`} href={to(['endpoint', schema, table, 'rows'], { q })}>
+            <Text of={schema === 'public' ? table : `${schema}.${table}`} max={127} />
+          </a>
+        </>
+      ))}
+      {names.length <= searchedMax ? null : (
+        <>
+          {' '}
+          or <a href={to(['endpoints'])}>another endpoint</a>
+        </>
+      )}
+      .
+    </>
+  );
+}
+
 function Nothing({
   address,
   nameOf,
@@ -290,17 +320,14 @@ function Nothing({
       </p>
       {address.q === '' || ['refused', 'later'].includes(address.result) ? null : (
         <p>
-          What accepted requests held is looked for in{' '}
+          Bodies of accepted requests are not looked through here: they are rows.{' '}
           {address.table === '' ? (
-            <>
-              the rows of <a href={to(['endpoints'])}>their tables</a>
-            </>
+            <LookInRows q={address.q} />
           ) : (
             <a href={to(['endpoint', address.schema, address.table, 'rows'], { q: address.q })}>
-              the rows of the table
+              Look in the rows of <Text of={address.table} max={63} />
             </a>
           )}
-          .
         </p>
       )}
       <p class="row-of">

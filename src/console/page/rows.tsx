@@ -10,7 +10,7 @@ import { indexFor, isCheap, orderOf, readOrder } from '../newest-rows.ts';
 import type { RowOrder } from '../newest-rows.ts';
 import { ownColumns, readOrders, rowPage, rowsMax, scannedMax, startsOf } from '../row-pages.ts';
 import type { RowPage, RowPlace } from '../row-pages.ts';
-import { digitsText, optionText, sizeText } from '../visible-text.ts';
+import { counted, optionText, sizeText } from '../visible-text.ts';
 import type { TableRef } from '../statements.ts';
 import { keyOf, lastSeen } from './live.ts';
 import { useRows } from './load.ts';
@@ -21,6 +21,7 @@ import { Text } from './text.tsx';
 import { go, route } from './route.ts';
 import { asFailure, Failure, look } from './server.ts';
 import type { CallOptions } from './server.ts';
+import { zoneName } from './time-zone.ts';
 import { Result } from './value.tsx';
 
 export function Rows({ of }: { readonly of: TableRef }): JSX.Element {
@@ -108,7 +109,7 @@ async function read(
     const { starts, max } = steps[step] ?? steps[0];
     const asked = { ...page, max };
     try {
-      const { tables } = await look((starts ? startsOf : rowPage)(of, asked), options);
+      const { tables } = await look((starts ? startsOf : rowPage)(of, asked), options, zoneName.value);
       return foundIn(tables.at(-1) ?? none.table, asked, step);
     } catch (error) {
       const isLarge = error instanceof Failure && error.info.code === 'answer_too_large';
@@ -173,7 +174,7 @@ interface Pages {
 /** `isLive`: the first page is read again when something has arrived, and from time to time. */
 function usePages(of: TableRef, page: RowPage, isLive: boolean): Pages {
   const { column, direction, from, text, names } = page;
-  const key = JSON.stringify([of, column, direction, from?.value ?? '', text]);
+  const key = JSON.stringify([of, column, direction, from?.value ?? '', text, zoneName.value]);
   // Another column: what is open stays open until the rows are read again.
   const columns = JSON.stringify(names);
   const [state, setState] = useState<{ key: string; found: Found | null; pages: number }>({
@@ -258,8 +259,8 @@ function Paged(props: Shown): JSX.Element {
       ) : null}
       {found !== null && found.looked > 0 ? (
         <p class="faint" role="status">
-          Looked through {digitsText(String(found.looked))} rows{found.next === null ? ', all there are' : ''}
-          .
+          Looked through {counted(found.looked, 'row')}
+          {found.next === null ? ', all there are' : ''}.
         </p>
       ) : null}
       {found !== null && found.next !== null ? (

@@ -94,9 +94,9 @@ export function run(
   return call<SqlResponse>('sql', { ...options, body: { sql, write, zone: zoneName.value } });
 }
 
-/** A statement of a view, which only reads. */
-export function look(sql: string, options: Omit<CallOptions, 'body'> = {}): Promise<SqlResponse> {
-  return call<SqlResponse>('sql', { ...options, body: { sql, write: false, own: true } });
+/** A statement of a view, which only reads. `zone`: that of times in the answer; '': UTC. */
+export function look(sql: string, options: Omit<CallOptions, 'body'> = {}, zone = ''): Promise<SqlResponse> {
+  return call<SqlResponse>('sql', { ...options, body: { sql, write: false, own: true, zone } });
 }
 
 export async function logIn(request: LoginRequest): Promise<void> {
