@@ -52,6 +52,9 @@ const tools = [
   ['health', 'Health', 'health'],
 ] as const;
 
+/** Of pages that the bar does not name. */
+const titles: Readonly<Record<string, string>> = { new: 'New endpoint', diff: 'Compared' };
+
 function Screen(): JSX.Element {
   const { parts, query } = route.value;
   const [place = '', first = '', second = '', third = ''] = parts;
@@ -288,8 +291,10 @@ async function begin(): Promise<void> {
 function watchTitle(): void {
   effect(() => {
     const { parts } = route.value;
-    const [place = 'overview', , table = ''] = parts;
-    const name = place === 'endpoint' ? table : [place, ...parts.slice(1, 2)].join(' ');
+    const [place = 'overview', first = '', table = ''] = parts;
+    const titled = [...places, ...tools].find(([id]) => id === place)?.[1] ?? titles[place] ?? 'Overview';
+    const name =
+      place === 'endpoint' ? table : first === '' ? titled : `${titled} ${first.replace(/^r(?=\d)/, '')}`;
     document.title = `${name} · Headgate`;
   });
 }

@@ -149,7 +149,7 @@ function NameAndAddress({ schema, table, problem }: NameProps): JSX.Element {
             }
           />
         </label>
-        <div class="grow">
+        <div class="address">
           <b>Its address</b>
           <CopyField label="Its address" text={urlOf(schema, table)} />
         </div>

@@ -46,9 +46,9 @@ export function FirstDelivery({ chosen, made, came }: Props & { readonly came: (
   return (
     <>
       <div class="row-of wrap" aria-live="polite">
-        <span class="waiting-dot" aria-hidden="true" />
+        <span class="waiting-dot pulse" aria-hidden="true" />
         <div class="grow">
-          <b class="pulse">
+          <b>
             Nothing has arrived at …/
             <Name of={made.table} /> yet. Waiting for the first request …
           </b>
