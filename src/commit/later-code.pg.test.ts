@@ -263,6 +263,27 @@ suite('code that a table gets after it was read', () => {
     }
   });
 
+  test('code does not run by way of a table that takes the name while a statement waits for the table that had it', async (t) => {
+    const { root, owner, own, tableOf } = await roomOf(t, 'root');
+    const other = await clientOf(t, { host: root.host, database: 'postgres', user: 'mallory' });
+    await root.query(
+      `GRANT CREATE ON DATABASE postgres TO mallory; CREATE SCHEMA trap AUTHORIZATION mallory; CREATE SCHEMA seen AUTHORIZATION mallory`,
+    );
+    await owner.query(`CREATE SEQUENCE seen.ran;
+      CREATE FUNCTION seen.pure(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM nextval('seen.ran'); RETURN 1; END $$;
+      CREATE TABLE trap.t (id INT PRIMARY KEY, v TEXT, n INT DEFAULT seen.pure(1))`);
+    const hers = await tableOf('mal.t', {}, true);
+    await owner.query('BEGIN; LOCK TABLE mal.t');
+    // When it began, the name meant the right table.
+    const late = own.query(storeStatement(hers).replaceAll('$1', `'[]'::json`).replaceAll('$2', `''`));
+    const failed = assert.rejects(late, /invalid input syntax for type boolean: "elsewhere"/);
+    await until(async () => (await root.query('SELECT FROM pg_locks WHERE NOT granted')).rowCount !== 0);
+    await other.query('ALTER SCHEMA mal RENAME TO was; ALTER SCHEMA trap RENAME TO mal');
+    await owner.query('COMMIT');
+    await failed;
+    assert.deepEqual((await root.query('SELECT is_called FROM seen.ran')).rows, [{ is_called: false }]);
+  });
+
   test('code does not run by way of a view that has the name only while its tables are waited for', async (t) => {
     const { root, owner, send, tableOf, writer } = await roomOf(t, 'root');
     const other = await clientOf(t, { host: root.host, database: 'postgres', user: 'mallory' });
