@@ -16,6 +16,7 @@ import { limits } from '../config/limits.ts';
 import { only } from './handshake.ts';
 import type { TableName } from '../observe/observations.ts';
 import { SqlFailure } from '../errors/refusals.ts';
+import { longWork } from '../kit/time-slices.ts';
 import { explainExpression } from '../validate/explain.ts';
 import { parseExpression } from '../validate/expression.ts';
 import { parseTimestamp } from '../validate/timestamp.ts';
@@ -31,6 +32,7 @@ export async function explainRequest(
   const explained: ExplainedTable[] = [];
   for (const source of sources) {
     const unusable = source.unusable ?? (await keysProblem(source.source, catalog));
+    await longWork.turn(question.request.body.length + (source.source?.expression.length ?? 0));
     explained.push(explainTable({ ...source, unusable }, question.request, arrivedAtMs, publicUrl, catalog));
   }
   return explained;
