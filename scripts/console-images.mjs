@@ -104,7 +104,8 @@ try {
     .waitFor();
   await picture('overview');
   await open('endpoints');
-  await page.getByRole('row', { name: /github_events.*(stored|refused)/ }).waitFor();
+  await page.getByRole('row', { name: /github_events.*GitHub.*(stored|refused)/ }).waitFor();
+  await page.getByText('1 – 3 of 3').waitFor();
   await picture('endpoints');
   await open('health');
   await page.getByText('the disk is full in').waitFor();

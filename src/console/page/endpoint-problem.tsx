@@ -60,7 +60,8 @@ function requestsOf(unusable: string | null, row: ResultRow | undefined): Endpoi
   if (unusable !== null)
     return { ...said('bad', 'unusable'), sentence: `No request can be taken: ${unusable}.` };
   const state = row?.['state'] ?? 'quiet';
-  if (state === 'quiet') return said('plain', 'quiet for an hour');
+  if (state === 'quiet')
+    return said('plain', row?.['last_at'] === null ? 'waiting for the first request' : 'quiet for an hour');
   if (state === 'stored') return said('good', 'all stored');
   const hour = countsOf(row, '');
   return state === 'nothing stored' ? nothingStored(row, hour) : partOf(state, hour);

@@ -229,7 +229,7 @@ function Table({ rows }: { readonly rows: readonly ResultRow[] }): JSX.Element {
             <EndpointRow
               key={`${row['nspname']}.${row['relname']}`}
               row={row}
-              sender={senders?.[i]?.name ?? null}
+              sender={senders === null ? '' : (senders[i]?.name ?? 'Own check')}
               unusable={unusable[row['oid'] ?? ''] ?? null}
               day={days.get(keyOf(refOf(row).schema, refOf(row).table))?.row}
             />
@@ -281,7 +281,8 @@ function openState(known: EndpointStatus): EndpointStatus {
 
 interface EndpointRowProps {
   readonly row: ResultRow;
-  readonly sender: string | null;
+  /** '': it is not known yet. */
+  readonly sender: string;
   readonly unusable: string | null;
   /** From listTraffic. */
   readonly day: ResultRow | undefined;
@@ -318,9 +319,7 @@ function EndpointRow({ row, sender, unusable, day }: EndpointRowProps): JSX.Elem
         {row['expression'] === null ? (
           <Badge kind="warn">no check</Badge>
         ) : (
-          <span title={row['secrets'] ?? ''}>
-            <Monogram of={sender ?? 'Own check'} />
-          </span>
+          <span title={row['secrets'] ?? ''}>{sender === '' ? '' : <Monogram of={sender} />}</span>
         )}
       </td>
       <td class={`state ${state.kind}`} title={state.sentence ?? ''}>
