@@ -186,4 +186,25 @@ suite('settings', () => {
     for (const [change, words] of cases.slice(-5, -1))
       assert.match(await told({ ...right, ...change }, gatewayProblemsOf), words);
   });
+
+  test('databases and doors of the gateway that cannot be used are told without a password', async (t) => {
+    const { told } = await stage(t);
+    const dsn = 'postgresql://u:pass-word@h/d';
+    for (const [env, words] of [
+      [{ EVENTS_API_DEV_DSN: 'mysql://u:pass-word@h/d' }, /^EVENTS_API_DEV_DSN: the database URL cannot be used: it must begin with postgresql/],
+      [{ EVENTS_API_DEV_DSN: 'pass-word' }, /^EVENTS_API_DEV_DSN: the database URL cannot be used/],
+      [{ EVENTS_API_DEV_DSN: 'postgresql://u:pass-word@h:99999/d' }, /^EVENTS_API_DEV_DSN: the database URL cannot be used/],
+      [{ EVENTS_API_DEV_DSN: `${dsn}?sslmode=maybe` }, /sslmode must be one of/],
+      [{ EVENTS_API_DEV_DSN: `${dsn}?sslrootcert=/no/such/file&sslmode=verify-full` }, /\/no\/such\/file cannot be read/],
+      [{ EVENTS_API_DEV_DSN: dsn, EVENTS_API_HOST: '0.0.0.0' }, /^EVENTS_API_HOST=0.0.0.0 would let in anybody/],
+      [{ EVENTS_API_DEV_DSN: dsn, EVENTS_API_PORT: 'x' }, /^EVENTS_API_PORT must be a whole number/],
+      [{ EVENTS_API_DEV_DSN: dsn, EVENTS_API_ALLOWED_ORIGINS: '*' }, /would let every web page run SQL/],
+      [{ EVENTS_API_DEV_DSN: dsn, EVENTS_API_ALLOWED_ORIGINS: 'evil' }, /must contain origins such as/],
+    ] as const) {
+      const said = await told(env, gatewayProblemsOf);
+      assert.match(said, words);
+      assert.doesNotMatch(said, /pass-word/);
+    } // prettier-ignore
+    assert.equal(await told({ EVENTS_API_DEV_DSN: dsn }, gatewayProblemsOf), '');
+  });
 });
