@@ -55,7 +55,7 @@ suite('listener processes', () => {
     const restartsBefore = await restarts();
     const rows = 'headgate_rows_total{database="dev",schema="public",table="ledger"}';
     let seen = 0;
-    const rounds = times(2, 6);
+    const rounds = times(1, 6);
     for (let round = 0; round < rounds; round++) {
       await more(100);
       const victim = listenerProcesses(headgate.child.pid ?? 0)[round % 2]?.pid ?? 0;

@@ -32,7 +32,7 @@ function spelledOut(sender: Sender, table: string): string {
 }
 
 /** Each of them is one pure test of src/senders already, and all of them are here in the long run. */
-const tried = sampleOf([...senders.values()], 12);
+const tried = sampleOf([...senders.values()], 8);
 
 test("each sender's signed request becomes a row, and a forged one gets 401", async (t) => {
   t.diagnostic(sampleSeed);

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { suite, test } from 'node:test';
+import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { W3CTraceContextPropagator } from '@opentelemetry/core';
 import { defaultTextMapGetter, ROOT_CONTEXT, trace } from '@opentelemetry/api';
@@ -14,6 +15,7 @@ import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import { MortalServer } from '../support/mortal-server.ts';
 import { OtlpSink } from '../support/otlp-receiver.ts';
 import { run } from '../support/run.ts';
+import { sampleOf } from '../support/sample.ts';
 import { SpoolStage } from '../support/spool-stage.ts';
 import { until } from '../support/until.ts';
 import { within } from '../support/within.ts';
@@ -124,7 +126,7 @@ suite('INCLUDE TRACEPARENT', () => {
     });
   });
 
-  test('requests from the disk keep their trace, also behind a kill; off, the column is NULL', async (t) => {
+  const fromTheDisk = async (t: TestContext): Promise<void> => {
     const sink = await OtlpSink.open(t);
     const server = await MortalServer.start(t);
     const stage = new SpoolStage(t, server, await temporaryFolder(t));
@@ -154,9 +156,9 @@ suite('INCLUDE TRACEPARENT', () => {
       );
     }
     assert.equal(rows[3]?.trace, null);
-  });
+  };
 
-  test('rows that go into RisingWave have it, too', async (t) => {
+  const intoRisingWave = async (t: TestContext): Promise<void> => {
     const sink = await OtlpSink.open(t);
     const server = await openServer(t);
     const there = new Client(server.dsn);
@@ -179,5 +181,14 @@ suite('INCLUDE TRACEPARENT', () => {
     const { traceId, spanId } = extracted(rows[0]?.trace);
     assert.deepEqual([sink.requests[0]?.traceId, sink.requests[0]?.spanId], [traceId, spanId]);
     assert.equal(sink.commits[0]?.parentSpanId, spanId);
-  });
+  };
+
+  for (const [name, run] of sampleOf(
+    [
+      ['requests from the disk keep their trace, also behind a kill; off, the column is NULL', fromTheDisk],
+      ['rows that go into RisingWave have it, too', intoRisingWave],
+    ] as const,
+    1,
+  ))
+    test(name, run);
 });
