@@ -163,10 +163,10 @@ function Reasons({ of }: { readonly of: TableRef }): JSX.Element {
             <table class="rows">
               <thead>
                 <tr>
-                  <th class="right">requests</th>
-                  <th>code</th>
-                  <th>reason</th>
-                  <th>last</th>
+                  <th class="right">Requests</th>
+                  <th>Code</th>
+                  <th>Reason</th>
+                  <th>Last</th>
                   <th>
                     <span class="unseen">their requests</span>
                   </th>

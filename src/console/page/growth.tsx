@@ -29,11 +29,11 @@ export function Growth({ freeBytes }: { readonly freeBytes: number | null }): JS
             <table class="rows">
               <thead>
                 <tr>
-                  <th>table</th>
-                  <th class="right">size</th>
-                  <th class="right">rows in 24 h</th>
-                  <th class="right">grew in 24 h</th>
-                  <th>kept</th>
+                  <th>Table</th>
+                  <th class="right">Size</th>
+                  <th class="right">Rows in 24 h</th>
+                  <th class="right">Grew in 24 h</th>
+                  <th>Kept</th>
                 </tr>
               </thead>
               <tbody>

@@ -134,9 +134,9 @@ function Known({ health }: { readonly health: Health }): JSX.Element {
         <table class="rows short">
           <thead>
             <tr>
-              <th>answer</th>
-              <th>code</th>
-              <th class="right">requests</th>
+              <th>Answer</th>
+              <th>Code</th>
+              <th class="right">Requests</th>
             </tr>
           </thead>
           <tbody>

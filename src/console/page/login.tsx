@@ -83,6 +83,13 @@ export function LoginScreen(): JSX.Element {
   );
 }
 
+/** Requests / 1284 */
+const placeText = ([place = '', ...of]: readonly string[]): string =>
+  [
+    `${place.slice(0, 1).toUpperCase()}${place.slice(1)}`,
+    ...of.map((it) => it.replace(/^r(?=\d+$)/, '')),
+  ].join(' / ');
+
 /** Where the login leads. */
 export function Then(): JSX.Element | null {
   const { database, parts } = route.value;
@@ -91,7 +98,7 @@ export function Then(): JSX.Element | null {
     <p class="notice">
       Then:{' '}
       <b>
-        <Text of={parts.join(' / ')} max={120} />
+        <Text of={placeText(parts)} max={120} />
       </b>
       {database === null ? null : (
         <>

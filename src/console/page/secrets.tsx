@@ -75,11 +75,11 @@ function Table({ rows, toggle }: TableProps): JSX.Element {
       <table class="rows secrets">
         <thead>
           <tr>
-            <th>name</th>
-            <th>owner</th>
-            <th>used by</th>
-            <th>created</th>
-            <th>changed</th>
+            <th>Name</th>
+            <th>Owner</th>
+            <th>Used by</th>
+            <th>Created</th>
+            <th>Changed</th>
             <th>
               <span class="unseen">change</span>
             </th>
@@ -146,32 +146,37 @@ function Change({ row, asks, done }: ChangeProps): JSX.Element {
   const [value, setValue] = useState('');
   const [schema, name] = [row['schema_name'] ?? '', row['name'] ?? ''];
   return (
-    <form class="card" onSubmit={(event) => event.preventDefault()}>
-      <h2>
-        <Text of={name} max={80} />
-      </h2>
-      <label>
-        New value
-        <input
-          ref={focused}
-          type="password"
-          autocomplete="off"
-          value={value}
-          onInput={(event) => setValue(event.currentTarget.value)}
-        />
-      </label>
-      <div class="row-of wrap">
-        <Action
-          label="Set it"
-          kind="primary"
-          disabled={value === ''}
-          confirm={asks ? 'Requests signed with the old one will be refused. Set it?' : null}
-          sql={alterSecret(schema, name, value)}
-          done={() => {
-            setValue('');
-            done();
-          }}
-        />
+    <>
+      <form class="card" onSubmit={(event) => event.preventDefault()}>
+        <h2>
+          <Text of={name} max={80} />
+        </h2>
+        <label>
+          New value
+          <input
+            ref={focused}
+            type="password"
+            autocomplete="off"
+            value={value}
+            onInput={(event) => setValue(event.currentTarget.value)}
+          />
+        </label>
+        <div class="row-of wrap">
+          <Action
+            label="Set it"
+            kind="primary"
+            disabled={value === ''}
+            confirm={asks ? 'Requests signed with the old one will be refused. Set it?' : null}
+            sql={alterSecret(schema, name, value)}
+            done={() => {
+              setValue('');
+              done();
+            }}
+          />
+        </div>
+      </form>
+      <section class="card danger-card">
+        <h2>Dangerous</h2>
         <Action
           label="Drop it"
           kind="danger"
@@ -179,8 +184,8 @@ function Change({ row, asks, done }: ChangeProps): JSX.Element {
           sql={dropSecret(schema, name)}
           done={done}
         />
-      </div>
-    </form>
+      </section>
+    </>
   );
 }
 
