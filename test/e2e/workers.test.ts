@@ -163,6 +163,47 @@ test('a worker that has no room for more waits for a handler, and nothing of its
   assert(Math.max(...listeners) <= 1, listeners.join(' '));
 });
 
+test('a worker claims and marks by one statement, and effects that end together are one request', async (t) => {
+  const headgate = await shared();
+  const root = await headgate.client(t);
+  await root.query(`DROP TABLE IF EXISTS orders, shipped; ${await commandsOf(page, 'table')}`);
+  await root.query('CREATE TABLE shipped (order_id BIGINT, attempt INT)');
+  const effect = { sql: 'INSERT INTO shipped SELECT id, $1 FROM done', params: [1] };
+  for (const of of ['no effect', 'effect']) {
+    await root.query('INSERT INTO orders (data) SELECT to_jsonb(g) FROM generate_series(1, 100) g');
+    const stop = new AbortController();
+    let asked = 0;
+    const counted: typeof fetch = (...args) => {
+      asked += 1;
+      return fetch(...args);
+    };
+    let handled = 0;
+    const client = createClient({ url: headgate.gatewayUrl, fetch: counted });
+    const working = client.work(
+      'orders',
+      () => {
+        handled += 1;
+        return of === 'effect' ? effect : undefined;
+      },
+      { concurrency: 10, idle: 60_000, signal: stop.signal },
+    );
+    await within(20_000, async () => {
+      const { rowCount } = await root.query('SELECT FROM orders WHERE done_at IS NULL');
+      assert.deepEqual([rowCount, handled], [0, 100]);
+    });
+    stop.abort();
+    await working;
+    // Ten claims of ten rows each, nine of them with the marks of those before; the last marks with a claim that finds nothing.
+    if (of === 'no effect') assert.equal(asked, 11);
+    // A transaction of effects that takes long is followed by smaller ones.
+    else assert.ok(asked < 100, `${asked} requests`);
+  }
+  assert.deepEqual(
+    (await root.query('SELECT count(*)::int AS n, count(DISTINCT order_id)::int AS ids FROM shipped')).rows,
+    [{ n: 100, ids: 100 }],
+  );
+});
+
 test('the stream of the workers page copies each row once while the program is killed', async (t) => {
   const headgate = await shared();
   const root = await headgate.client(t);
