@@ -89,3 +89,10 @@ test('App Store: what Apple signs for a device is no notification', async (t) =>
   assert.equal(await sent({ notificationType: 'TEST' }), 200);
   assert.equal(await sent({ transactionId: '1', productId: 'pro' }), 401);
 });
+
+test('a sender that signs the URL is not warned of where HEADGATE_PUBLIC_URL is set', async (t) => {
+  const client = await (await shared()).client(t);
+  client.on('notice', ({ severity, message }) => assert.notEqual(severity, 'WARNING', message));
+  await client.query(`CREATE SECRET square_key WITH (backend = 'meta') AS 'abc';
+    CREATE TABLE squared (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET square_key USING square`);
+});

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { suite, test } from 'node:test';
 import { startHeadgate } from '../support/headgate.ts';
+import { sampleOf, sampleSeed } from '../support/sample.ts';
 import { senders } from '../../src/senders/senders.ts';
 import { SendError } from '../../src/senders/send-options.ts';
 import { sendCommand } from '../../src/senders/send.ts';
@@ -50,10 +51,6 @@ suite('warnings of CREATE TABLE', () => {
     const [url] = await warned(table('squared', 'square', 'good'));
     assert.match(url?.message ?? '', /it signs the URL that it calls, and HEADGATE_PUBLIC_URL is not set/);
     assert.match(url?.hint ?? '', /HEADGATE_PUBLIC_URL/);
-    const known = await startHeadgate(t, { env: { HEADGATE_PUBLIC_URL: 'https://hooks.example.com' } });
-    const other = await known.client(t);
-    other.on('notice', ({ severity, message }) => assert.notEqual(severity, 'WARNING', message));
-    await other.query(`CREATE SECRET s WITH (backend = 'meta') AS 'abc'; ${table('squared', 'square', 's')}`);
 
     // What strangers are answered with is computed from it: a verify token is only compared.
     await client.query(`CREATE SECRET brief WITH (backend = 'meta') AS 'fifteen letters'`);
@@ -75,8 +72,10 @@ suite('warnings of CREATE TABLE', () => {
     await assert.rejects(client.query('SELECT * FROM headgate.secret_form'), { code: '42501' });
   });
 
-  test('every secret that a sender makes has its form, and headgate send refuses another one', async () => {
-    for (const sender of senders.values()) {
+  test('every secret that a sender makes has its form, and headgate send refuses another one', async (t) => {
+    t.diagnostic(sampleSeed);
+    // Some of them make an RSA key.
+    for (const sender of sampleOf([...senders.values()], 40)) {
       const { secretForm } = sender;
       if (secretForm === null) continue;
       assert(secretForm.test(sender.makeSecret(randomBytes).secret), sender.id);
