@@ -149,7 +149,7 @@ function NameAndAddress({ schema, table, problem }: NameProps): JSX.Element {
             }
           />
         </label>
-        <div class="address">
+        <div class="whole-url">
           <b>Its address</b>
           <CopyField label="Its address" text={urlOf(schema, table)} />
         </div>
