@@ -31,7 +31,7 @@ test('an estimate of rows has a mark and at most three digits', () => {
   ];
   assert.deepEqual(texts.map(aboutText), [
     '0',
-    '9\u202f999',
+    '≈ 9\u202f999',
     '≈ 10 k',
     '≈ 38 k',
     '≈ 640 k',

@@ -73,10 +73,11 @@ const counts = [
   [1e3, 'k'],
 ] as const;
 
-/** An estimate in two digits or three: `≈ 41 M`. Below ten thousand it is told as it is. */
+/** An estimate in two digits or three: `≈ 41 M`. Below ten thousand it has all its digits. */
 export function aboutText(digits: string): string {
   const count = Number(digits);
-  if (!(count >= 10_000)) return digitsText(digits);
+  if (!(count > 0)) return digits;
+  if (count < 10_000) return `≈ ${digitsText(digits)}`;
   const [by, unit] = counts.find(([it]) => count >= it * 0.9995) ?? [1, ''];
   const size = count / by;
   return `≈ ${size < 9.95 ? size.toFixed(1) : Math.round(size)} ${unit}`;

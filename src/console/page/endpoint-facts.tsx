@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import type { SenderName, TestAnswer } from '../api.ts';
 import { identifier, qualified } from '../quote.ts';
-import { digitsText, sizeText } from '../visible-text.ts';
+import { aboutText, sizeText } from '../visible-text.ts';
 import type { TableRef } from '../statements.ts';
 import { readFacts } from '../endpoint-list.ts';
 import { useAsked, useLoaded, useRows } from './load.ts';
@@ -102,7 +102,7 @@ export function Facts({ facts, of, requests }: FactsProps): JSX.Element {
     ],
     [
       'Rows',
-      `${digitsText(row['rows_estimate'] ?? '')}, ${row['bytes'] === null ? 'locked' : sizeText(Number(row['bytes']))}${typeof keep === 'string' ? `, kept ${keep}` : ''}`,
+      `${aboutText(row['rows_estimate'] ?? '')}, ${row['bytes'] === null ? 'locked' : sizeText(Number(row['bytes']))}${typeof keep === 'string' ? `, kept ${keep}` : ''}`,
     ],
   ];
   return (

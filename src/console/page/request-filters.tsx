@@ -133,7 +133,7 @@ export function numberOf(counts: ListCounts | null, result: string): number | nu
 /** In words; null: not known yet. */
 function countOf(counts: ListCounts | null, result: string): string | null {
   const n = numberOf(counts, result);
-  return n === null ? null : `${counts?.whole === false ? '≤ ' : ''}${digitsText(String(n))}`;
+  return n === null ? null : `${counts?.whole === false && n > 0 ? '≤ ' : ''}${digitsText(String(n))}`;
 }
 
 function Results({ address, counts, set }: Omit<Props, 'senders'>): JSX.Element {
