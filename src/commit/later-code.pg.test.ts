@@ -116,6 +116,19 @@ suite('code that a table gets after it was read', () => {
     }
   });
 
+  test('code of an owner who could act as the role that Headgate has set, and not as the one that it logged in as, does not run in its session', async (t) => {
+    const { root, own, tableOf, made } = await roomOf(t, 'hg');
+    await made('id INT', 'ALTER TABLE mal.t ENABLE ROW LEVEL SECURITY');
+    await root.query(
+      'REVOKE mallory FROM hg; CREATE ROLE weak; GRANT weak TO hg, mallory; GRANT USAGE ON SCHEMA mal TO weak',
+    );
+    await own.query('SET ROLE weak');
+    // RESET ROLE would lead back to that one.
+    await assert.rejects(tableOf('mal.t'), /for which role \\"weak\\" cannot log in/);
+    await root.query('GRANT hg TO mallory');
+    assert.equal((await tableOf('mal.t')).code.as, 'headgate');
+  });
+
   test("code does not run by way of a domain that takes the name of a column's type", async (t) => {
     const { root, owner, send, tableOf } = await roomOf(t, 'hg');
     await root.query(`REVOKE mallory FROM hg; ALTER ROLE hg NOCREATEROLE; CREATE TYPE mine.mood AS ENUM ('ok'); GRANT USAGE ON SCHEMA mine TO mallory;
