@@ -8,10 +8,12 @@ import { asked } from './asked.ts';
 
 const [url = '', file = '', kind = 'effect'] = process.argv.slice(2);
 const ask: typeof fetch = async (to, init) => {
-  const { status, headers, text } = await asked(String(to), {
+  const { body, headers: given } = init ?? {};
+  if (typeof to !== 'string' || typeof body !== 'string') throw new TypeError('a statement is a text');
+  const { status, headers, text } = await asked(to, {
     method: 'POST',
-    body: String(init?.body),
-    headers: Object.fromEntries(new Headers(init?.headers)),
+    body,
+    headers: Object.fromEntries(new Headers(given)),
   });
   return new Response(text, { status, headers });
 };
