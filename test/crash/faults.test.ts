@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { describe, engineFaults, networkFaults, recoveredMsMax } from '../support/faults.ts';
 import type { FaultRun } from '../support/faults.ts';
+import { sampledTests } from '../support/sample.ts';
 import { smallDisk } from '../support/small-disk.ts';
 
 function judge(t: TestContext, run: FaultRun): void {
@@ -12,6 +12,8 @@ function judge(t: TestContext, run: FaultRun): void {
   for (const [kind, times] of run.recoveredMs)
     for (const ms of times) assert(ms < recoveredMsMax, `${kind}: ${ms} ms`);
 }
+
+const test = sampledTests(1, 2);
 
 test('processes of the engine killed and stopped, its disk full: no 200 is lost, no row is there twice', async (t) => {
   const disk = await smallDisk(t);

@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
-import { breath } from '../support/sample.ts';
+import { breath, sampledTests } from '../support/sample.ts';
 import { debianBin, startServer } from '../support/server.ts';
 import { within } from '../support/within.ts';
 
@@ -161,36 +161,41 @@ suite('secrets rotate-key', () => {
   });
 });
 
-test('secrets rotate-key beside a PostgreSQL of its own, where one database cannot be sealed now', async (t) => {
-  if (!existsSync(debianBin)) return t.skip('PostgreSQL 15 is not installed');
-  const server = await startServer(debianBin);
-  onEnd(t, 'server', () => server.close());
-  const dataDir = await temporaryFolder(t);
-  const env = {
-    HEADGATE_DATABASE_URL: `postgresql://root@/postgres?host=${encodeURIComponent(server.socketDir)}`,
-  };
-  const headgate = await startHeadgate(t, { dataDir, env });
-  const client = await headgate.client(t, 'postgres');
-  await client.query('CREATE DATABASE other');
-  await client.query(`CREATE SECRET s WITH (backend = 'meta') AS '${canary}'`);
-  const other = await headgate.client(t, 'other');
-  await other.query(`CREATE SECRET s WITH (backend = 'meta') AS '${canary}'`);
-  // Read-only, as a standby is.
-  await client.query('ALTER DATABASE other SET default_transaction_read_only = on');
-  const path = join(dataDir, 'master.key');
-  const [old] = await keysIn(path);
-  const first = new Rotation(t, dataDir, env);
-  assert.equal(await first.ended, 1, first.output);
-  assert.match(first.output, /database "postgres": 1 sealed with the new key/);
-  assert.match(first.output, /database "other": .*read-only.*\n.*both keys stay in use/);
-  assert.deepEqual((await keysIn(path))[1], old);
-  await client.query('ALTER DATABASE other RESET default_transaction_read_only');
-  const second = new Rotation(t, dataDir, env);
-  assert.equal(await second.ended, 0, second.output);
-  assert.equal((await keysIn(path)).length, 1);
-});
+const some = sampledTests(1, 2);
 
-test('secrets rotate-key runs nothing of the owner of a database, who keeps no old key in use', async (t) => {
+some(
+  'secrets rotate-key beside a PostgreSQL of its own, where one database cannot be sealed now',
+  async (t) => {
+    if (!existsSync(debianBin)) return t.skip('PostgreSQL 15 is not installed');
+    const server = await startServer(debianBin);
+    onEnd(t, 'server', () => server.close());
+    const dataDir = await temporaryFolder(t);
+    const env = {
+      HEADGATE_DATABASE_URL: `postgresql://root@/postgres?host=${encodeURIComponent(server.socketDir)}`,
+    };
+    const headgate = await startHeadgate(t, { dataDir, env });
+    const client = await headgate.client(t, 'postgres');
+    await client.query('CREATE DATABASE other');
+    await client.query(`CREATE SECRET s WITH (backend = 'meta') AS '${canary}'`);
+    const other = await headgate.client(t, 'other');
+    await other.query(`CREATE SECRET s WITH (backend = 'meta') AS '${canary}'`);
+    // Read-only, as a standby is.
+    await client.query('ALTER DATABASE other SET default_transaction_read_only = on');
+    const path = join(dataDir, 'master.key');
+    const [old] = await keysIn(path);
+    const first = new Rotation(t, dataDir, env);
+    assert.equal(await first.ended, 1, first.output);
+    assert.match(first.output, /database "postgres": 1 sealed with the new key/);
+    assert.match(first.output, /database "other": .*read-only.*\n.*both keys stay in use/);
+    assert.deepEqual((await keysIn(path))[1], old);
+    await client.query('ALTER DATABASE other RESET default_transaction_read_only');
+    const second = new Rotation(t, dataDir, env);
+    assert.equal(await second.ended, 0, second.output);
+    assert.equal((await keysIn(path)).length, 1);
+  },
+);
+
+some('secrets rotate-key runs nothing of the owner of a database, who keeps no old key in use', async (t) => {
   const dataDir = await temporaryFolder(t);
   const headgate = await startHeadgate(t, { dataDir });
   const root = await headgate.client(t);

@@ -24,6 +24,18 @@ export function sampleOf<T>(all: readonly T[], count: number): readonly T[] {
   return all.filter((_, i) => chosen.has(i));
 }
 
+/** Registers `count` of the next `total` tests, others in each run; in the long run each. */
+export function sampledTests(count: number, total: number): Further {
+  const places = sampleOf(
+    Array.from({ length: total }, (_, place) => place),
+    count,
+  );
+  let next = 0;
+  return (name, run) => {
+    if (places.includes(next++)) void test(name, run);
+  };
+}
+
 /** The programs of PostgreSQL 18 and, if it is installed, of 15: one of them, another one in each run, and in the long run each. */
 export function someVersion(): readonly (readonly [version: string, bin: string])[] {
   const versions = [
