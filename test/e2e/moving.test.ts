@@ -15,7 +15,7 @@ import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { Ledger } from '../support/ledger.ts';
 import { run } from '../support/run.ts';
-import { breath, sampleOf } from '../support/sample.ts';
+import { breath, sampledTests, sampleOf } from '../support/sample.ts';
 import { debianBin, embeddedBin, startServer } from '../support/server.ts';
 import { within } from '../support/within.ts';
 import { WsClient } from '../support/ws-client.ts';
@@ -223,67 +223,72 @@ suite('headgate move', () => {
     },
   );
 
-  test('a table of another owner with code gets no row here any more, and goes on there in a session of its owner', async (t) => {
-    const there = await elsewhere(t);
-    await there.client.query('CREATE ROLE app');
-    const dataDir = await temporaryFolder(t);
-    const old = await startHeadgate(t, { dataDir });
-    await (await old.client(t)).query('CREATE ROLE app LOGIN; CREATE SCHEMA app AUTHORIZATION app');
-    await (
-      await old.clientAs(t, 'app')
-    ).query(`CREATE TABLE app.plain (data JSONB) WITH (connector = 'webhook');
+  const some = sampledTests(2, 3);
+
+  some(
+    'a table of another owner with code gets no row here any more, and goes on there in a session of its owner',
+    async (t) => {
+      const there = await elsewhere(t);
+      await there.client.query('CREATE ROLE app');
+      const dataDir = await temporaryFolder(t);
+      const old = await startHeadgate(t, { dataDir });
+      await (await old.client(t)).query('CREATE ROLE app LOGIN; CREATE SCHEMA app AUTHORIZATION app');
+      await (
+        await old.clientAs(t, 'app')
+      ).query(`CREATE TABLE app.plain (data JSONB) WITH (connector = 'webhook');
       CREATE TABLE app.coded (id INT, who NAME DEFAULT current_user, session NAME DEFAULT session_user) WITH (connector = 'webhook', dedupe = '$.id')`);
-    const stored: number[] = [];
-    let refused = 0;
-    const over = new AbortController();
-    const sending = (async () => {
-      for (let id = 0; !over.signal.aborted; id++) {
-        const { status } = await old.post('dev/app/coded', `{"id":${id}}`);
-        if (status === 200) stored.push(id);
-        else refused += 1;
-        await breath();
-      }
-    })();
-    await until(() => stored.length > 20);
-    // An id of a table that is gone, whose oid another table may have there.
-    const source = await old.client(t);
-    await source.query(
-      `INSERT INTO headgate.delivery (relation, id) VALUES (987654321::oid::regclass, gen_random_uuid())`,
-    );
-    const moved = await move(dataDir, there.url);
-    assert.equal(moved.code, 0, moved.stderr);
-    assert.doesNotMatch(moved.stderr, /headgate_/);
-    // Each waits for two seconds.
-    await until(() => refused > 2);
-    over.abort();
-    await sending;
-    const ids = `SELECT relation::text, id, stored_at, body FROM headgate.delivery WHERE claimed_by IS NOT NULL ORDER BY id`;
-    const { rows: known } = await (await old.client(t)).query(ids);
-    assert.ok(known.length >= stored.length);
-    assert.deepEqual((await there.client.query(ids)).rows, known);
-    assert.equal((await there.client.query('SELECT FROM headgate.delivery')).rowCount, known.length);
-    const { rows } = await there.client.query<{ id: number }>('SELECT id FROM app.coded');
-    const found = new Set(rows.map(({ id }) => id));
-    assert.deepEqual(
-      stored.filter((id) => !found.has(id)),
-      [],
-    );
-    const env = { HEADGATE_DATABASE_URL: there.url, HEADGATE_MASTER_KEY: await keyOf(dataDir) };
-    const taker = await startHeadgate(t, { env });
-    assert.equal((await taker.post('dev/app/coded', '{"id":-1}')).status, 200);
-    assert.equal((await taker.post('dev/app/plain', '{}')).status, 200);
-    const { rows: last } = await there.client.query(
-      `SELECT who, starts_with(session, format('headgate_as_%s_', 'app'::regrole::oid)) AS own FROM app.coded WHERE id = -1`,
-    );
-    assert.deepEqual(last, [{ who: 'app', own: true }]);
-    // Deliveries that came before the move, and while it copied, are known there.
-    for (const id of [stored[0], stored.at(-1)])
-      assert.equal((await taker.post('dev/app/coded', `{"id":${id}}`)).status, 200);
-    const { rows: copies } = await there.client.query(
-      'SELECT id FROM app.coded GROUP BY id HAVING count(*) > 1',
-    );
-    assert.deepEqual(copies, []);
-  });
+      const stored: number[] = [];
+      let refused = 0;
+      const over = new AbortController();
+      const sending = (async () => {
+        for (let id = 0; !over.signal.aborted; id++) {
+          const { status } = await old.post('dev/app/coded', `{"id":${id}}`);
+          if (status === 200) stored.push(id);
+          else refused += 1;
+          await breath();
+        }
+      })();
+      await until(() => stored.length > 20);
+      // An id of a table that is gone, whose oid another table may have there.
+      const source = await old.client(t);
+      await source.query(
+        `INSERT INTO headgate.delivery (relation, id) VALUES (987654321::oid::regclass, gen_random_uuid())`,
+      );
+      const moved = await move(dataDir, there.url);
+      assert.equal(moved.code, 0, moved.stderr);
+      assert.doesNotMatch(moved.stderr, /headgate_/);
+      // Each waits for two seconds.
+      await until(() => refused > 2);
+      over.abort();
+      await sending;
+      const ids = `SELECT relation::text, id, stored_at, body FROM headgate.delivery WHERE claimed_by IS NOT NULL ORDER BY id`;
+      const { rows: known } = await (await old.client(t)).query(ids);
+      assert.ok(known.length >= stored.length);
+      assert.deepEqual((await there.client.query(ids)).rows, known);
+      assert.equal((await there.client.query('SELECT FROM headgate.delivery')).rowCount, known.length);
+      const { rows } = await there.client.query<{ id: number }>('SELECT id FROM app.coded');
+      const found = new Set(rows.map(({ id }) => id));
+      assert.deepEqual(
+        stored.filter((id) => !found.has(id)),
+        [],
+      );
+      const env = { HEADGATE_DATABASE_URL: there.url, HEADGATE_MASTER_KEY: await keyOf(dataDir) };
+      const taker = await startHeadgate(t, { env });
+      assert.equal((await taker.post('dev/app/coded', '{"id":-1}')).status, 200);
+      assert.equal((await taker.post('dev/app/plain', '{}')).status, 200);
+      const { rows: last } = await there.client.query(
+        `SELECT who, starts_with(session, format('headgate_as_%s_', 'app'::regrole::oid)) AS own FROM app.coded WHERE id = -1`,
+      );
+      assert.deepEqual(last, [{ who: 'app', own: true }]);
+      // Deliveries that came before the move, and while it copied, are known there.
+      for (const id of [stored[0], stored.at(-1)])
+        assert.equal((await taker.post('dev/app/coded', `{"id":${id}}`)).status, 200);
+      const { rows: copies } = await there.client.query(
+        'SELECT id FROM app.coded GROUP BY id HAVING count(*) > 1',
+      );
+      assert.deepEqual(copies, []);
+    },
+  );
 
   test(
     'headgate move under load loses no answered request, and unanswered ones are repeated',
@@ -326,15 +331,12 @@ suite('headgate move', () => {
     },
   );
 
-  test(
-    'rows that change and go while it copies are as they were at the end',
-    { timeout: 180_000 },
-    async (t) => {
-      const there = await elsewhere(t);
-      const dataDir = await temporaryFolder(t);
-      const old = await startHeadgate(t, { dataDir });
-      const client = await old.client(t);
-      await client.query(`
+  some('rows that change and go while it copies are as they were at the end', async (t) => {
+    const there = await elsewhere(t);
+    const dataDir = await temporaryFolder(t);
+    const old = await startHeadgate(t, { dataDir });
+    const client = await old.client(t);
+    await client.query(`
       CREATE TABLE up (id int PRIMARY KEY, v text, "Mixed Key" int GENERATED ALWAYS AS (id * 2) STORED) WITH (connector = 'webhook');
       CREATE TABLE down (id int, v text) WITH (connector = 'webhook');
       CREATE TABLE gen (data JSONB, id text GENERATED ALWAYS AS (data->>'id') STORED PRIMARY KEY) WITH (connector = 'webhook');
@@ -343,71 +345,66 @@ suite('headgate move', () => {
       INSERT INTO down SELECT n, 'old' FROM generate_series(1, 1000) n;
       INSERT INTO gen (data) SELECT jsonb_build_object('id', n, 'v', 'old') FROM generate_series(1, 1000) n;
       INSERT INTO zz_last SELECT generate_series(1, 10)`);
-      // It stands between the first copies and the last one: somebody holds the last table there.
-      const child = spawn(process.execPath, [cli, 'move', `--data-dir=${dataDir}`, '--to', there.url]);
-      let said = '';
-      const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
-      child.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
-      const holder = new Client({ host: there.client.host, user: 'root', database: 'dev' });
-      await holder.connect();
-      const copied = new Promise<void>((resolve, reject) => {
-        child.stdout.setEncoding('utf8').on('data', (text: string) => {
-          said += text;
-          if (text.includes('tables are created'))
-            void holder.query('BEGIN; LOCK TABLE public.zz_last IN SHARE MODE').then(undefined, reject);
-          if (['down', 'gen', 'up'].every((name) => said.includes(`public.${name}:`))) resolve();
-        });
+    // It stands between the first copies and the last one: somebody holds the last table there.
+    const child = spawn(process.execPath, [cli, 'move', `--data-dir=${dataDir}`, '--to', there.url]);
+    let said = '';
+    const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
+    const holder = new Client({ host: there.client.host, user: 'root', database: 'dev' });
+    await holder.connect();
+    const copied = new Promise<void>((resolve, reject) => {
+      child.stdout.setEncoding('utf8').on('data', (text: string) => {
+        said += text;
+        if (text.includes('tables are created'))
+          void holder.query('BEGIN; LOCK TABLE public.zz_last IN SHARE MODE').then(undefined, reject);
+        if (['down', 'gen', 'up'].every((name) => said.includes(`public.${name}:`))) resolve();
       });
-      await Promise.race([copied, ended.then(() => assert.fail(said))]);
-      await client.query(`
+    });
+    await Promise.race([copied, ended.then(() => assert.fail(said))]);
+    await client.query(`
       UPDATE up SET v = 'new' WHERE id <= 10; DELETE FROM up WHERE id = 1000; INSERT INTO up VALUES (2000, 'late');
       UPDATE down SET v = 'new' WHERE id <= 10; DELETE FROM down WHERE id = 1000;
       UPDATE gen SET data = data || '{"v":"new"}' WHERE id = '7'`);
-      await holder.query('COMMIT');
-      await holder.end();
-      assert.equal(await ended, 0, said);
-      const again = await old.client(t);
-      for (const table of ['up', 'down', 'gen', 'zz_last']) {
-        const sql = `SELECT t.* FROM ${table} t ORDER BY 1, 2`;
-        assert.deepEqual(
-          (await typed(there.client, sql.replace(', 2', ''))).rows,
-          (await typed(again, sql.replace(', 2', ''))).rows,
-          table,
-        );
-      }
-    },
-  );
+    await holder.query('COMMIT');
+    await holder.end();
+    assert.equal(await ended, 0, said);
+    const again = await old.client(t);
+    for (const table of ['up', 'down', 'gen', 'zz_last']) {
+      const sql = `SELECT t.* FROM ${table} t ORDER BY 1, 2`;
+      assert.deepEqual(
+        (await typed(there.client, sql.replace(', 2', ''))).rows,
+        (await typed(again, sql.replace(', 2', ''))).rows,
+        table,
+      );
+    }
+  });
 
-  test(
-    'broken off after a step it goes on, and ends as if it had not been',
-    { timeout: 180_000 },
-    async (t) => {
-      const there = await elsewhere(t);
-      const dataDir = await temporaryFolder(t);
-      const old = await startHeadgate(t, { dataDir });
-      const client = await old.client(t);
-      await client.query(everyKind);
-      const before = [];
-      for (const sql of facts) before.push((await typed(client, sql)).rows);
-      const steps = [/tables are created/, /public\.keyed: /, /^indexes$/m, /accepts no more writes/];
-      for (const step of sampleOf(steps, 1)) {
-        const child = spawn(process.execPath, [cli, 'move', `--data-dir=${dataDir}`, '--to', there.url]);
-        let said = '';
-        child.stdout.setEncoding('utf8').on('data', (text: string) => {
-          said += text;
-          if (step.test(said)) child.kill('SIGKILL');
-        });
-        await new Promise((resolve) => child.once('close', resolve));
-        // What it said last may be done before it ends: then the next one goes on behind that.
-        assert.ok(step.test(said) || /accepts no more writes/.test(said), said);
-      }
-      const last = await move(dataDir, there.url);
-      assert.equal(last.code, 0, last.stderr);
-      assert.match(last.stdout, /an interrupted move continues/);
-      for (const [index, sql] of facts.entries())
-        assert.deepEqual((await typed(there.client, sql)).rows, before[index], sql);
-    },
-  );
+  some('broken off after a step it goes on, and ends as if it had not been', async (t) => {
+    const there = await elsewhere(t);
+    const dataDir = await temporaryFolder(t);
+    const old = await startHeadgate(t, { dataDir });
+    const client = await old.client(t);
+    await client.query(everyKind);
+    const before = [];
+    for (const sql of facts) before.push((await typed(client, sql)).rows);
+    const steps = [/tables are created/, /public\.keyed: /, /^indexes$/m, /accepts no more writes/];
+    for (const step of sampleOf(steps, 1)) {
+      const child = spawn(process.execPath, [cli, 'move', `--data-dir=${dataDir}`, '--to', there.url]);
+      let said = '';
+      child.stdout.setEncoding('utf8').on('data', (text: string) => {
+        said += text;
+        if (step.test(said)) child.kill('SIGKILL');
+      });
+      await new Promise((resolve) => child.once('close', resolve));
+      // What it said last may be done before it ends: then the next one goes on behind that.
+      assert.ok(step.test(said) || /accepts no more writes/.test(said), said);
+    }
+    const last = await move(dataDir, there.url);
+    assert.equal(last.code, 0, last.stderr);
+    assert.match(last.stdout, /an interrupted move continues/);
+    for (const [index, sql] of facts.entries())
+      assert.deepEqual((await typed(there.client, sql)).rows, before[index], sql);
+  });
 
   test(
     'headgate move reports what it does not carry and what the target lacks before it changes anything',

@@ -6,7 +6,7 @@ import { startGatewayProcess } from '../support/gateway-process.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { attributeOf, OtlpSink } from '../support/otlp-receiver.ts';
 import type { ReceivedSpan } from '../support/otlp-receiver.ts';
-import { sampleOf } from '../support/sample.ts';
+import { sampledTests, sampleOf } from '../support/sample.ts';
 import { until } from '../support/until.ts';
 import { WsClient } from '../support/ws-client.ts';
 
@@ -35,6 +35,8 @@ const valueOf = (sink: OtlpSink, name: string): number | undefined =>
     ?.sum?.dataPoints.reduce((sum, it) => sum + it.asDouble, 0);
 
 suite('traces and metrics for OpenTelemetry', () => {
+  const some = sampledTests(1, 2);
+
   for (const fastPath of sampleOf(['true', 'false'], 1))
     test(`of each request a span, of each group a COMMIT, and nothing that was sent; fast path ${fastPath}`, async (t) => {
       const sink = await OtlpSink.open(t);
@@ -120,7 +122,7 @@ suite('traces and metrics for OpenTelemetry', () => {
       assert.ok(sink.requests.length > before, 'what is left is sent when Headgate stops');
     });
 
-  test('several listener processes trace, and a trusted sender’s trace goes on', async (t) => {
+  some('several listener processes trace, and a trusted sender’s trace goes on', async (t) => {
     const sink = await OtlpSink.open(t);
     const env = {
       ...soon,
@@ -272,7 +274,7 @@ suite('traces and metrics for OpenTelemetry', () => {
       assert.doesNotMatch(sink.messages.map(({ text }) => text).join(), /hidden|healthz/);
     });
 
-  test('headgate gateway, in front of another PostgreSQL, traces as well', async (t) => {
+  some('headgate gateway, in front of another PostgreSQL, traces as well', async (t) => {
     const sink = await OtlpSink.open(t);
     const headgate = await startHeadgate(t);
     const root = await headgate.client(t);
