@@ -60,8 +60,8 @@ export const differs = aborted(refusal('delivery_differs'));
 /** What becomes of some requests, once those of them that are tried are stored. */
 interface Sorted {
   readonly tried: readonly Rows[];
-  /** How many are stored with one of those that are tried, or before. */
-  readonly copies: number;
+  /** Those that are stored with one of those that are tried, or before. */
+  readonly copies: ReadonlySet<Rows>;
   /** Those that are not stored, whatever becomes of the others. */
   readonly apart: ReadonlyMap<Rows, Outcome>;
 }
@@ -72,7 +72,7 @@ function sort(members: readonly Rows[], known: KnownDeliveries): Sorted {
   const broken = new Set<Chain>();
   const apart = new Map<Rows, Outcome>();
   const tried: Rows[] = [];
-  let copies = 0;
+  const copies = new Set<Rows>();
   for (const rows of members) {
     const { delivery, content, chain } = rows;
     const stored = delivery === undefined ? undefined : before.get(delivery);
@@ -80,7 +80,7 @@ function sort(members: readonly Rows[], known: KnownDeliveries): Sorted {
     else if (delivery === undefined || !before.has(delivery)) {
       tried.push(rows);
       if (delivery !== undefined) before.set(delivery, content);
-    } else if (stored === undefined || content === undefined || stored === content) copies += 1;
+    } else if (stored === undefined || content === undefined || stored === content) copies.add(rows);
     else {
       apart.set(rows, differs);
       if (chain !== null) broken.add(chain);
@@ -95,8 +95,8 @@ export type DeliveryCount = (copies: number, differing: number) => void;
 /** What became of them all, if what was tried has ended so. */
 function endOf(attempt: StoreAttempt, { copies, apart }: Sorted, count: DeliveryCount): StoreAttempt {
   if (attempt.kind !== 'committed') return attempt;
-  count(copies, [...apart.values()].filter((outcome) => outcome === differs).length);
-  return apart.size === 0 ? attempt : { ...attempt, apart };
+  count(copies.size, [...apart.values()].filter((outcome) => outcome === differs).length);
+  return apart.size === 0 && copies.size === 0 ? attempt : { ...attempt, apart, copies };
 }
 
 const nothingKnown: KnownDeliveries = new Map();

@@ -230,6 +230,8 @@ export interface Committed {
   readonly kind: 'committed';
   /** Rows that were not stored, and what their senders read; absent: all were. */
   readonly apart?: ReadonlyMap<Rows, Outcome>;
+  /** Copies of deliveries that are stored; absent: none. */
+  readonly copies?: ReadonlySet<Rows>;
   /** How many rows of a request were not newer than what the table has; absent: none. */
   readonly stale?: ReadonlyMap<Rows, number>;
 }

@@ -139,12 +139,14 @@ class Settling {
     return true;
   }
 
-  #commit(unit: TriedUnit, { apart, stale: found }: Committed): void {
+  #commit(unit: TriedUnit, { apart, copies, stale: found }: Committed): void {
     for (const member of unit) {
       const { rows } = member;
       const instead = apart?.get(rows);
       const stale = found?.get(rows) ?? 0;
       if (instead !== undefined) this.#refuseAll([member], instead);
+      else if (copies?.has(rows) === true)
+        member.outcome = { kind: 'committed', rows: rows.count, isCopy: true };
       else if (stale === 0) member.outcome = { kind: 'committed', rows: rows.count };
       else member.outcome = { kind: 'committed', rows: rows.count - stale, stale };
     }

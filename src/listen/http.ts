@@ -132,9 +132,9 @@ class WebhookExchange extends Exchange implements Arrival {
     switch (outcome.kind) {
       case 'committed': {
         const own = this.#table?.answers?.committed ?? null;
-        const { rows, stale, held } = outcome;
+        const { rows, stale, held, isCopy } = outcome;
         const said = own === null ? committedReply(rows, stale) : ownReply(rows, own, this);
-        return this.#answer(said, held, stale);
+        return this.#answer(said, held, stale, isCopy);
       }
       case 'spooled': {
         const own = this.#table?.answers?.committed ?? null;
@@ -167,14 +167,15 @@ class WebhookExchange extends Exchange implements Arrival {
     this.#room.observe({ kind: 'request.failed', requestId, error });
   }
 
-  #answer(answer: WebhookReply, held?: string, stale?: number): void {
+  /** `isCopy`: its sender is told what was told of the delivery before; nothing else counts its rows again. */
+  #answer(answer: WebhookReply, held?: string, stale?: number, isCopy?: true): void {
     this.write(answer, this.method === 'GET' && answer.code !== 'handshake' ? notCached : null);
     const said = {
       kind: 'request.answered' as const,
       table: this.#table,
       status: answer.status,
       code: answer.code,
-      rows: answer.rows,
+      rows: isCopy === true ? 0 : answer.rows,
       remoteAddress: this.remoteAddress,
       bytes: this.announcedBytes,
       seconds: this.seconds,

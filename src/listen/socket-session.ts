@@ -343,7 +343,7 @@ export class SocketSession {
       kind: 'batch.answered',
       table: this.#table,
       code: isDone ? 'committed' : outcome.refusal.code,
-      rows: isDone ? outcome.rows : 0,
+      rows: isDone && outcome.isCopy !== true ? outcome.rows : 0,
       ...(isDone && outcome.stale !== undefined && { stale: outcome.stale }),
       seconds: (performance.now() - startedMs) / 1_000,
     };

@@ -12,6 +12,7 @@ type WhatHappened =
       readonly status: number;
       /** `handshake`: a handshake was answered. */
       readonly code: RefusalCode | 'committed' | 'handshake' | 'spooled';
+      /** 0 of a delivery that was stored before (`dedupe`), whatever its sender reads. */
       readonly rows: number;
       /** Rows that were not newer than what the table has; absent: none. */
       readonly stale?: number;

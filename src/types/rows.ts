@@ -50,8 +50,17 @@ export interface Chain {
 
 /** What became of a request's rows. `aborted`: certainly not stored. `unknown`: the connection was lost while committing; they may be stored. */
 export type Outcome =
-  /** `held`: the id by which the request can be looked up; absent: it cannot. `stale`: rows that were not newer, and changed nothing. */
-  | { readonly kind: 'committed'; readonly rows: number; readonly held?: string; readonly stale?: number }
+  /**
+   * `held`: the id by which the request can be looked up; absent: it cannot. `stale`: rows that were not newer, and changed nothing. `isCopy`: its delivery was
+   * stored before, and is not stored again; absent: it was not.
+   */
+  | {
+      readonly kind: 'committed';
+      readonly rows: number;
+      readonly held?: string;
+      readonly stale?: number;
+      readonly isCopy?: true;
+    }
   /** `row`: which of the rows is at fault, from 0, if known. */
   | { readonly kind: 'aborted'; readonly refusal: Refusal; readonly row?: number }
   | { readonly kind: 'unknown'; readonly refusal: Refusal };
