@@ -345,7 +345,7 @@ async function showsCounts({ headgate, page, open }: Tried, t: TestContext): Pro
   await open('endpoint/public/forged');
   await page
     .getByText(
-      'All 5 requests of the last hour were refused, probably because of another secret, or they were changed on the way.',
+      'All 5 requests of the last hour were refused by the check: another secret, no signature, or an old timestamp.',
     )
     .waitFor();
   await page.getByRole('img', { name: 'Requests, last 24 hours: 0 stored, 5 with 401' }).waitFor();

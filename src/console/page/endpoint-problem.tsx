@@ -81,8 +81,8 @@ function countsOf(row: ResultRow | undefined, prefix: 'since_' | ''): Counts {
   return { forged, misfit, later, all: (prefix === '' ? of('stored') : 0) + forged + misfit + later };
 }
 
-const anotherSecret = (count: number): string =>
-  `probably because of another secret, or ${count === 1 ? 'it was' : 'they were'} changed on the way`;
+/** The counts do not tell these apart; each request says which it was. */
+const byTheCheck = 'by the check: another secret, no signature, or an old timestamp';
 
 /** Of the newest requests none was stored. */
 function nothingStored(row: ResultRow | undefined, hour: Counts): EndpointStatus {
@@ -99,7 +99,7 @@ function nothingStored(row: ResultRow | undefined, hour: Counts): EndpointStatus
   if (forged >= misfit && forged * 2 > all)
     return {
       ...said('bad', 'failing signatures', `${last}${part(forged)}: signature fails`),
-      sentence: `${were}, ${anotherSecret(all)}.`,
+      sentence: `${were}${forged < all ? ', most of them' : ''} ${byTheCheck}.`,
     };
   if (later > misfit)
     return {
@@ -118,7 +118,7 @@ function partOf(state: string, { forged, misfit, later, all }: Counts): Endpoint
   if (state === 'signatures fail')
     return {
       ...said('bad', 'failing signatures', `${part(forged)}: signature fails`),
-      sentence: `${part(forged)} requests of the last hour were refused, ${anotherSecret(forged)}.`,
+      sentence: `${part(forged)} requests of the last hour were refused ${byTheCheck}.`,
     };
   if (state === 'many refused')
     return {
