@@ -4,24 +4,14 @@ import fc from 'fast-check';
 import { rowsOf, targetOf } from '../../test/support/rows.ts';
 import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
+import { failedHere } from './interpret-reply.ts';
 import type { StoreAttempt, Failed } from './interpret-reply.ts';
 import { settle } from './row-at-fault.ts';
 
 const target = targetOf({ shape: { writeMode: 'insert' } });
 const refused: Outcome = { kind: 'aborted', refusal: refusal('row_refused') };
-const failedWith = (sqlstate: string): Failed => ({
-  kind: 'failed',
-  sqlstate,
-  message: '',
-  completed: 0,
-  atCommit: false,
-  xid: null,
-  constraint: null,
-  column: null,
-  placed: false,
-  where: '',
-  routine: null,
-});
+/** As the engine says it. */
+const failedWith = (sqlstate: string): Failed => ({ ...failedHere(sqlstate, ''), routine: null });
 
 interface Kind {
   readonly bad: boolean;

@@ -1,22 +1,11 @@
 /** SQL that is set in lines stays the statement that it was: PostgreSQL says so. */
 import assert from 'node:assert/strict';
-import { after, before, suite, test } from 'node:test';
+import { suite, test } from 'node:test';
 import * as fc from 'fast-check';
-import { Client } from 'pg';
-import { embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
+import { clientOfServer } from '../../test/support/postgres.ts';
 import { formatSql } from './sql-format.ts';
 
-let server: TestServer;
-let client: Client;
-before(async () => {
-  server = await startServer(embeddedBin);
-  client = new Client({ host: server.socketDir, user: 'root', database: 'postgres' });
-  await client.connect();
-});
-after(async () => {
-  await client.end();
-  await server.close();
-});
+const client = clientOfServer();
 
 suite('SQL in lines', () => {
   test('clauses begin lines, and so does each value of a long list', () => {
@@ -86,13 +75,13 @@ select 1;`,
 
   test('PostgreSQL reads the same view from both', async () => {
     const definition = async (text: string): Promise<string> => {
-      await client.query(`CREATE TEMP VIEW v AS ${text}`);
-      const { rows } = await client.query<{ it: string }>(`SELECT pg_get_viewdef('v'::regclass) AS it`);
-      await client.query('DROP VIEW v');
+      await client().query(`CREATE TEMP VIEW v AS ${text}`);
+      const { rows } = await client().query<{ it: string }>(`SELECT pg_get_viewdef('v'::regclass) AS it`);
+      await client().query('DROP VIEW v');
       return rows[0]?.it ?? '';
     };
     // Its own, and what a formatter may get wrong.
-    const { rows } = await client.query<{ definition: string }>(
+    const { rows } = await client().query<{ definition: string }>(
       `SELECT definition FROM pg_views WHERE schemaname IN ('pg_catalog', 'information_schema') AND viewname NOT LIKE 'pg_stats%'`,
     );
     assert(rows.length > 100);

@@ -1,22 +1,11 @@
 /** Where strings and comments end, and which words are keywords: PostgreSQL says it. */
 import assert from 'node:assert/strict';
-import { after, before, suite, test } from 'node:test';
+import { suite, test } from 'node:test';
 import * as fc from 'fast-check';
-import { Client } from 'pg';
-import { embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
+import { clientOfServer } from '../../test/support/postgres.ts';
 import { sqlPieces } from './sql-tokens.ts';
 
-let server: TestServer;
-let client: Client;
-before(async () => {
-  server = await startServer(embeddedBin);
-  client = new Client({ host: server.socketDir, user: 'root', database: 'postgres' });
-  await client.connect();
-});
-after(async () => {
-  await client.end();
-  await server.close();
-});
+const client = clientOfServer();
 
 const textOf = (sql: string, kind: string): string[] =>
   sqlPieces(sql)
@@ -57,7 +46,7 @@ suite('SQL in colours', () => {
   });
 
   test('every reserved word of PostgreSQL is a keyword', async () => {
-    const { rows } = await client.query<{ word: string }>(
+    const { rows } = await client().query<{ word: string }>(
       `SELECT word FROM pg_get_keywords() WHERE catcode IN ('R', 'T')`,
     );
     assert(rows.length > 90);
@@ -89,7 +78,7 @@ suite('SQL in colours', () => {
         }),
         async (parts) => {
           const sql = `SELECT ${parts.map((part) => part.join('')).join(' , ')}`;
-          const { fields } = await client.query(sql);
+          const { fields } = await client().query(sql);
           const commas = textOf(sql, 'plain').join('').split(',').length;
           assert.equal(commas, fields.length, sql);
           assert.deepEqual(textOf(sql, 'word'), ['SELECT']);

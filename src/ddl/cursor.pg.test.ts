@@ -1,23 +1,12 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { Client } from 'pg';
-import { embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
+import { clientOfServer } from '../../test/support/postgres.ts';
 import { toBytes } from '../../test/support/ddl-rooms.ts';
 import { literalOf, nameOf, Undecodable } from './cursor.ts';
 import { Scanner } from './scanner.ts';
 
-let server: TestServer;
-let client: Client;
-before(async () => {
-  server = await startServer(embeddedBin);
-  client = new Client({ host: server.socketDir, user: 'root', database: 'postgres' });
-  await client.connect();
-});
-after(async () => {
-  await client.end();
-  await server.close();
-});
+const client = clientOfServer();
 
 /** What one token means here; null: it is refused, or there is more than one token. */
 function here(text: string, read: typeof literalOf, standardConformingStrings = true): string | null {
@@ -44,14 +33,14 @@ const literal = fc.oneof(
 
 for (const standardConformingStrings of [true, false]) {
   test(`a literal means what PostgreSQL says, standard_conforming_strings ${standardConformingStrings ? 'on' : 'off'}`, async () => {
-    await client.query(
+    await client().query(
       `SET standard_conforming_strings = ${String(standardConformingStrings)}; SET escape_string_warning = off; SET backslash_quote = on`,
     );
     let equal = 0;
     await fc.assert(
       fc.asyncProperty(literal, async (text) => {
         const mine = here(text, literalOf, standardConformingStrings);
-        const theirs: string | null = await client
+        const theirs: string | null = await client()
           .query({ text: `SELECT ${text}\n::text`, rowMode: 'array' })
           .then(
             (it) => String((it.rows as unknown[][])[0]?.[0]),
@@ -72,7 +61,7 @@ for (const standardConformingStrings of [true, false]) {
 
 test('quoted names and literals are read as PostgreSQL reads them', async () => {
   for (const name of ['Abc', '"Abc"', 'ÄÖÜé_$1', '"a""b"', '"😀 x"', '_X']) {
-    const { fields } = await client.query(`SELECT 1 AS ${name}`);
+    const { fields } = await client().query(`SELECT 1 AS ${name}`);
     assert.equal(here(name, nameOf), fields[0]?.name);
   }
 });

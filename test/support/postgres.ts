@@ -7,9 +7,11 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, type TestContext } from 'node:test';
+import { after, before, type TestContext } from 'node:test';
 import { Client, type ClientConfig } from 'pg';
 import { onEnd, removeFolder } from './cleanup.ts';
+import { startServer } from './server.ts';
+import type { TestServer } from './server.ts';
 import { fromTemplate } from './template.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
@@ -74,6 +76,22 @@ export async function testDatabase(t: TestContext, { catalog = false } = {}): Pr
       return client;
     },
   };
+}
+
+/** A superuser's connection to a server of their own, for all tests of a file. Call it at the top level of the file. */
+export function clientOfServer(): () => Client {
+  let own: TestServer;
+  let client: Client;
+  before(async () => {
+    own = await startServer();
+    client = new Client({ host: own.socketDir, user: 'root', database: 'postgres' });
+    await client.connect();
+  });
+  after(async () => {
+    await client.end();
+    await own.close();
+  });
+  return () => client;
 }
 
 /** The server of this test process, for tests that need more than a database. */
