@@ -5,6 +5,7 @@ import { suite, test } from 'node:test';
 import { openBrowser, openConsole, openPage } from '../support/console.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { MortalServer } from '../support/mortal-server.ts';
+import { asked } from '../support/asked.ts';
 import { requireBrowser } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
@@ -28,11 +29,11 @@ suite('colours, counts and search in the console', () => {
     const question = '{"type":"url_verification","challenge":"told"}';
     const time = String(Math.floor(Date.now() / 1_000));
     const signature = createHmac('sha256', 'the key').update(`v0:${time}:${question}`).digest('hex');
-    const asked = await headgate.post('postgres/public/asked', question, {
+    const handshake = await headgate.post('postgres/public/asked', question, {
       'x-slack-request-timestamp': time,
       'x-slack-signature': `v0=${signature}`,
     });
-    assert.deepEqual([asked.status, asked.text], [200, 'told']);
+    assert.deepEqual([handshake.status, handshake.text], [200, 'told']);
     await page.locator('.latest tr', { hasText: 'Handshake answered' }).first().waitFor();
     const sent: number[] = [];
     for (let i = 0; i < 2; i++)
@@ -40,6 +41,8 @@ suite('colours, counts and search in the console', () => {
     const { rows } = await client.query('SELECT FROM once');
     assert.deepEqual([sent, rows.length], [[200, 200], 1]);
     await page.locator('.latest tr', { hasText: 'No new row' }).first().waitFor();
+    const { text } = await asked(`${headgate.adminUrl}/metrics`);
+    assert.equal(/^headgate_rows_total\{.*table="once"\} (\d+)$/m.exec(text)?.[1], `${rows.length}`);
     assert.equal((await headgate.post('postgres/public/held', '{"a":1}')).status, 200);
     await server.kill();
     await within(20_000, async () =>
