@@ -9,6 +9,7 @@ import { mkdtemp, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
 import { asked } from './asked.ts';
@@ -30,6 +31,9 @@ const listeners = { HEADGATE_LISTENERS: count === '' ? '1' : count };
  * Longer than any door takes: a connection that is neither accepted nor refused fails with a message, and the test with it.
  */
 export const connectionTimeoutMillis = 60_000;
+
+/** Longer than any start takes on a busy machine. */
+const readyMs = 120_000;
 
 /** The same options with which scripts/test.mjs runs the files. */
 export const forSeconds = [
@@ -127,7 +131,12 @@ export class Headgate {
     const early = this.ended.then(({ code }) => {
       throw new Error(`headgate ended with ${code} before it was ready: ${this.stderr}`);
     });
-    await Promise.race([banner, early]);
+    const late = new AbortController();
+    const never = setTimeout(readyMs, null, { signal: late.signal }).then(() => {
+      throw new Error(`headgate is not ready after ${readyMs} ms: ${this.stdout}${this.stderr}`);
+    });
+    never.catch(() => undefined);
+    await Promise.race([banner, early, never]).finally(() => late.abort());
     this.#ports = JSON.parse(await readFile(join(this.dataDir, 'ports.json'), 'utf8')) as Ports;
     return this;
   }
