@@ -13,6 +13,7 @@ import { connect } from 'node:net';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { asked } from '../support/asked.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { forSeconds, freePorts, temporaryFolder, watched } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
@@ -105,15 +106,15 @@ suite('sockets that are handed on', () => {
         return rows;
       };
       const post = async () =>
-        (await fetch(`http://127.0.0.1:${listen}/webhook/dev/public/t`, { method: 'POST', body: '{}' }))
+        (await asked(`http://127.0.0.1:${listen}/webhook/dev/public/t`, { method: 'POST', body: '{}' }))
           .status;
 
       const ports = await running();
       assert.deepEqual([ports.listen.port, ports.sql.port, ports.gateway.port], [listen, sql, gateway]);
       await query(table);
       assert.equal(await post(), 200);
-      const asked = await fetch(`http://127.0.0.1:${gateway}/v1/sql`, { method: 'POST', body: 'SELECT 1' });
-      assert.equal(asked.status, 200);
+      const sqlUrl = `http://127.0.0.1:${gateway}/v1/sql`;
+      assert.equal((await asked(sqlUrl, { method: 'POST', body: 'SELECT 1' })).status, 200);
       await stop(1);
       // Nobody accepts now, and nobody refuses.
       const waiting = post();
@@ -201,9 +202,9 @@ suite('sockets that are handed on', () => {
     const headgate = watched(t, child, dataDir);
     await within(10_000, async () => assert.match(headgate.stderr, /Listening on/));
     // The first who connects has it started, and is answered by it.
-    const early = fetch(`http://127.0.0.1:${port}/webhook/dev/public/t`, { method: 'POST', body: '{}' });
-    await headgate.ready();
-    assert.equal((await early).status, 404);
+    const early = asked(`http://127.0.0.1:${port}/webhook/dev/public/t`, { method: 'POST', body: '{}' });
+    const [answer] = await Promise.all([early, headgate.ready()]);
+    assert.equal(answer.status, 404);
     assert.equal(headgate.ports.listen.port, port);
     await (await headgate.client(t)).query(table);
     assert.equal((await headgate.post('dev/public/t', '{}')).status, 200);
