@@ -14,7 +14,7 @@ const files = readdirSync('dist', { recursive: true })
   .map((file) => join('dist', file))
   .filter(
     (file) =>
-      /(catalog|commit|external|migrate|shape|snapshot-cache|json-scan\.pg|later-code|owner-attacks|owner-code|postgres\.pg|schemas|sessions|stream-owners)\.(pg\.)?test\.js$/.test(
+      /(catalog|commit|external|migrate|shape|snapshot-cache|json-scan\.pg|later-code|owner-attacks|owner-code|postgres\.pg|schemas|sessions|stream-owners)\.(extended\.)?(pg\.)?test\.js$/.test(
         file,
       ) &&
       (words.length === 0 || words.some((word) => file.includes(word))),

@@ -1,9 +1,10 @@
-// Runs the test files found in dist/, each in a process of its own, or together with other short ones. `--long` runs what takes minutes instead: the
-// crash and fuzz runs of *.long.ts, and all cases of which the suite tries a sample (test/support/sample.ts). Any other argument is part of a file
-// name: only files that contain one of them run.
+// Runs the test files found in dist/, each in a process of its own, or together with other short ones. There are three tiers: without an option, all
+// but *.extended.*; with `--extended`, those alone; with `--long` what takes minutes, the crash and fuzz runs of *.long.ts, and all cases of which the
+// other tiers try a sample (test/support/sample.ts). Any other argument is part of a file name: only files that contain one of them run, extended or
+// not.
 //
-// Two files run at once, and more while they leave the processors idle (test-pace.mjs); the longest start first. A file that does not end is killed,
-// with everything that it started, and named: the suite always ends.
+// Two files run at once, and more while they leave the processors idle (test-pace.mjs); the longest start first. A file that does not end is killed
+// and named: the suite always ends. The processes that a file leaves in its group are killed, too, and named.
 //
 // Files share the machine, and some tests hold a program to seconds. So a file that failed runs once more at the end, alone. If it passes then, it is
 // named as unsteady, its first output stays in the log, and the suite passes; more than a few such files fail the suite all the same.
@@ -16,14 +17,12 @@ import { Pace, processes } from './test-pace.mjs';
 import { temporary } from './test-folder.mjs';
 
 const args = process.argv.slice(2);
-const long = args.includes('--long');
+const [long, extended] = ['--long', '--extended'].map((option) => args.includes(option));
 const wanted = args.filter((arg) => !arg.startsWith('--'));
 const minutes = Number(args.find((arg) => arg.startsWith('--minutes='))?.slice(10) ?? (long ? 240 : 15));
 const files = readdirSync('dist', { recursive: true })
   .map((file) => join('dist', file))
-  .filter((file) =>
-    file.endsWith('.test.js') ? !long || isSampled(file) : long && file.endsWith('.long.js'),
-  )
+  .filter(isOfTier)
   .filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)))
   .toSorted();
 if (files.length === 0) {
@@ -66,6 +65,7 @@ const first = ['--require', script('test-process.cjs')];
 const telling = ['--enable-source-maps', '--require', script('for-seconds.cjs')];
 const failed = new Map();
 const unsteady = [];
+const leftRunning = [];
 const running = new Set();
 const pace = new Pace();
 const started = Date.now();
@@ -157,6 +157,8 @@ function run(together, flags = wanted.length > 0 ? telling : first) {
     }, minutes * 60_000);
     child.once('exit', (code, signal) => {
       clearTimeout(limit);
+      leftRunning.push(...inGroup(child.pid).map((command) => `${command}, by ${name}`));
+      kill(child);
       // Processes left behind would keep its output open.
       const held = setTimeout(() => {
         for (const stream of child.stdio.slice(1)) stream.destroy();
@@ -190,6 +192,13 @@ function leaveOut() {
   const out = files.filter(needs);
   files.splice(0, files.length, ...files.filter((file) => !out.includes(file)));
   return out;
+}
+
+function isOfTier(file) {
+  if (!file.endsWith('.test.js')) return long && file.endsWith('.long.js');
+  if (long) return isSampled(file);
+  const isExtended = /\.extended\.(?:pg\.)?test\.js$/.test(file);
+  return extended ? isExtended : !isExtended || wanted.length > 0;
 }
 
 function isSampled(file) {
@@ -230,6 +239,7 @@ function report() {
   if (files.length > 10) for (const [file, it] of dearest) console.log(`# ${file} ${said(it)}`);
   const behind = readdirSync(folder).filter((name) => !name.startsWith('template'));
   if (behind.length > 0) console.log(`# left behind by tests: ${behind.join(', ')}`);
+  for (const line of leftRunning) console.log(`# left running: ${line}`);
   if (left.length > 0)
     console.log(`*** not run, because \`npm run packages\` has not been: ${left.join(' ')}`);
   for (const line of unsteady) console.log(`*** unsteady: ${line}`);
@@ -264,6 +274,21 @@ function removeSegments() {
       ids.flatMap((id) => ['-m', id]),
       { stdio: 'ignore' },
     );
+}
+
+/** The commands of the processes in a group, except those that have ended; none where there is no /proc. */
+function inGroup(group) {
+  const pids = existsSync('/proc') ? readdirSync('/proc').filter((name) => /^\d+$/.test(name)) : [];
+  return pids.flatMap((pid) => {
+    try {
+      const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+      const [state, , of] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+      if (Number(of) !== group || state === 'Z') return [];
+      return [readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim().slice(0, 200)];
+    } catch {
+      return [];
+    }
+  });
 }
 
 function kill(child) {

@@ -225,7 +225,7 @@ suite('repository', () => {
     );
     const wrong = named.flatMap((name) =>
       relative('src', name)
-        .replace(/(\.d|\.pg)?(\.test|\.long)?\.\w+$/, '')
+        .replace(/(\.extended)?(\.d|\.pg)?(\.test|\.long)?\.\w+$/, '')
         .split(/[/-]/)
         .filter((word) => !isForm(word, known))
         .map(
