@@ -144,7 +144,7 @@ export async function openService({
   };
 }
 
-async function openDeliveries(parts: OpenRooms, closer: Closer): Promise<Deliveries> {
+async function openDeliveries(parts: ServerParts, closer: Closer): Promise<Deliveries> {
   const deliveries = new Deliveries({ ...parts, hold, plans: await readPlans(parts.settings) });
   closer.add('deliveries', () => deliveries.close());
   return deliveries;
@@ -170,7 +170,7 @@ function unavailableOf(engine: Engine, writes: WriteWatch | null, deps: OpenWebh
 
 /** For a listener whose certificate comes from an authority. */
 async function openCertificate(
-  { pools, sealing, settings, engine, observe }: OpenRooms,
+  { pools, sealing, settings, engine, observe }: ServerParts,
   reload: Service['reload'],
   closer: Closer,
 ): Promise<CertificateOfDomains> {
@@ -181,7 +181,7 @@ async function openCertificate(
   return certificate.openCertificate(parts, closer);
 }
 
-interface OpenRooms extends OpenWebhooks<WebhookDoor> {
+interface ServerParts extends OpenWebhooks<WebhookDoor> {
   readonly settings: Settings;
   readonly engine: Engine;
   readonly guards: DoorGuards;
@@ -194,7 +194,7 @@ interface OpenRooms extends OpenWebhooks<WebhookDoor> {
 
 /** The two doors that accept SQL, with one rewriter; and the deliveries, whose sessions it ends before a database is dropped. */
 async function openSqlAndEvents(
-  deps: OpenRooms,
+  deps: ServerParts,
   closer: Closer,
 ): Promise<{ sqlDoor: SqlDoor; gateway: Gateway; eventDepths: Lanes['depths'] }> {
   const { settings, engine, guards, keys, observe } = deps;
@@ -222,7 +222,7 @@ async function openSqlAndEvents(
 }
 
 /** For the SQL door and for POST /v1/sql. `releaseMore` releases connections to a database that were opened later. */
-function createSqlRewriter(deps: OpenRooms, releaseMore: (database: string) => Promise<void>): RewriteSql {
+function createSqlRewriter(deps: ServerParts, releaseMore: (database: string) => Promise<void>): RewriteSql {
   const { settings, catalog, sealing, listener } = deps;
   const rights = new DatabaseRights(deps.engine);
   const context = new StatementContext({
@@ -245,7 +245,7 @@ function createSqlRewriter(deps: OpenRooms, releaseMore: (database: string) => P
 
 /** The events gateway: in front of the databases of EVENTS_API_<DB>_DSN, or of Headgate's own if there are none. */
 async function openEvents(
-  deps: OpenRooms,
+  deps: ServerParts,
   rewrite: RewriteSql,
   closer: Closer,
 ): Promise<{ gateway: Gateway; depths: Lanes['depths'] }> {
@@ -296,7 +296,7 @@ async function openGatewayRole(
 
 /** Through the webhooks' lanes, or, with another role, through lanes of its own. */
 function ownDatabases(
-  { engine, logins, pools, lanes, tracer }: OpenRooms,
+  { engine, logins, pools, lanes, tracer }: ServerParts,
   rewrite: RewriteSql,
   role: GatewayRole | null,
   context: StageContext,

@@ -38,9 +38,7 @@ export function openTracer(
   if (plan === null || plan.traces === null) return null;
   const [clock, random] = [monotonicMs, Math.random];
   const queue = new SpanQueue({
-    receiver: receiverOf('traces', plan, plan.traces, observe),
-    resource: resourceText(plan, version),
-    scope: scopeText(version),
+    receiver: receiverOf('traces', plan, plan.traces, version, observe),
     scheduleMs: settings.otelScheduleMs,
     observe,
     clock,
@@ -58,26 +56,24 @@ export function openMetricSender(
 ): void {
   const { plan } = telemetryPlan(settings);
   if (plan === null || plan.metrics === null) return;
-  const sender = new MetricSender({
-    receiver: receiverOf('metrics', plan, plan.metrics, observe),
-    metrics: () => listeners?.metricFamilies(metrics) ?? metrics.families(),
-    resource: resourceText(plan, version),
-    scope: scopeText(version),
-    everyMs: settings.otelMetricMs,
-    now: Date.now,
-  });
+  const receiver = receiverOf('metrics', plan, plan.metrics, version, observe);
+  const families = () => listeners?.metricFamilies(metrics) ?? metrics.families();
+  const sender = new MetricSender(receiver, families, settings.otelMetricMs);
   closer.add('metrics for the receiver', () => sender.close());
 }
 
 function receiverOf(
   what: 'traces' | 'metrics',
-  { headers }: TelemetryPlan,
+  plan: TelemetryPlan,
   url: URL,
+  version: string,
   observe: Observe,
 ): OtlpReceiver {
   const { telemetryPostMs: outgoingMs, telemetryAnswerBytesMax: outgoingBytesMax } = limits;
   const post = createTelemetryPost({ outgoingMs, outgoingBytesMax });
-  return new OtlpReceiver({ what, url, headers, post, observe, now: Date.now });
+  const [resource, scope] = [resourceText(plan, version), JSON.stringify({ name: 'headgate', version })];
+  const { headers } = plan;
+  return new OtlpReceiver({ what, url, headers, resource, scope, post, observe, now: Date.now });
 }
 
 /** What a receiver is told of this process. */
@@ -85,5 +81,3 @@ function resourceText({ resource }: TelemetryPlan, version: string): string {
   const own = { 'service.version': version, 'host.name': hostname(), 'process.pid': process.pid };
   return `{"attributes":[${attributesText({ ...own, ...resource })}]}`;
 }
-
-const scopeText = (version: string): string => JSON.stringify({ name: 'headgate', version });

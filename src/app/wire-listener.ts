@@ -208,7 +208,7 @@ function openReconciler(
   });
   const hasTables = (database: string) =>
     [...(known(database)?.snapshot.tables.values() ?? [])].some(({ reconciled }) => reconciled === true);
-  return new Reconciliation({ ...parts, apis, exchange, hasTables });
+  return new Reconciliation({ ...parts, apis, exchange }, hasTables);
 }
 
 /** On Headgate's own engine nobody is asked for a password. */

@@ -11,7 +11,6 @@ import type { CommandIo } from '../kit/terminal.ts';
 import type { DeliverOptions } from './deliver.ts';
 import type { ListenOptions } from './listen.ts';
 import { pages } from './help-text.ts';
-import type { McpCommandOptions } from './mcp/mcp.ts';
 import type { ReplayOptions } from './replay.ts';
 import type { TailOptions } from './console-commands.ts';
 import type { WebsubOptions } from '../senders/websub.ts';
@@ -281,13 +280,13 @@ function readingCommands({ shell, command, placed, where, dataDirOf }: Making): 
 function agentCommands({ shell, command, placed, where }: Making): void {
   placed(command('mcp', 'give an agent tools to look at webhooks: the Model Context Protocol, over stdio'))
     .option('--allow-write', 'with tools that retry and forget refused requests, and create endpoints')
-    .action(async (options: Placed & McpCommandOptions) => {
+    .action(async ({ allowWrite, ...options }: Placed & { readonly allowWrite?: boolean }) => {
       const { mcpCommand } = await import('./mcp/mcp.ts');
       const at = await where(options);
       await end(
         mcpCommand(
           at,
-          options,
+          allowWrite === true,
           shell.settings({}),
           shell.version(),
           process.stdin,

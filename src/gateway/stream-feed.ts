@@ -30,19 +30,17 @@ export interface FeedBatch {
 /** What follows the last batch of a reader. */
 export type FeedResult = FeedBatch | 'nothing yet' | 'too late';
 
-export interface FeedOptions {
-  readonly database: string;
-  readonly sessions: SqlSessions;
-  readonly now: TableNow;
-  readonly frame: (
-    rows: readonly string[],
-    behind: (row: number) => StreamPosition,
-    after: StreamPosition,
-  ) => Buffer;
-}
+/** Rows as bytes. `behind`: the position after one of them; `after`: after all of them. */
+export type Frame = (
+  rows: readonly string[],
+  behind: (row: number) => StreamPosition,
+  after: StreamPosition,
+) => Buffer;
 
 export class Feed {
-  readonly options: FeedOptions;
+  readonly database: string;
+  readonly frame: Frame;
+  readonly #sessions: SqlSessions;
   readonly #reader: TableReader;
   readonly #ended = new AbortController();
   readonly #waiting = new Set<() => void>();
@@ -53,10 +51,11 @@ export class Feed {
   #failure: unknown = null;
   #wake: () => void = () => {};
 
-  constructor(options: FeedOptions) {
-    const { oid, file, ended } = options.now;
-    this.options = options;
-    this.#reader = new TableReader(options.now, wholly(oid, file, ended), new Pager());
+  constructor(database: string, sessions: SqlSessions, now: TableNow, frame: Frame) {
+    this.database = database;
+    this.frame = frame;
+    this.#sessions = sessions;
+    this.#reader = new TableReader(now, wholly(now.oid, now.file, now.ended), new Pager());
     void this.#run();
   }
 
@@ -125,7 +124,7 @@ export class Feed {
     for (let failures = 0; !signal.aborted;) {
       if (!(await this.#wanted(null))) continue;
       try {
-        const { sessions, database } = this.options;
+        const [sessions, database] = [this.#sessions, this.database];
         const whole = await sessions.lend(database, signal, (borrowed) => this.#look(borrowed), this.table);
         failures = 0;
         if (!whole) continue;
@@ -164,7 +163,7 @@ export class Feed {
     )) {
       take();
       if (rows.length > 0)
-        this.#hold({ before, after, frame: this.options.frame(rows, behind, after), rows: rows.length });
+        this.#hold({ before, after, frame: this.frame(rows, behind, after), rows: rows.length });
       if (!(await this.#wanted(limits.streamLookMs))) return false;
     }
     return true;

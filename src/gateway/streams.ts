@@ -13,6 +13,7 @@ import { answerTo } from './answers.ts';
 import type { Budget } from './memory-budget.ts';
 import type { BorrowedConnection, SqlSessions } from './sql-sessions.ts';
 import { Feed, passes } from './stream-feed.ts';
+import type { Frame } from './stream-feed.ts';
 import { placesEvery } from './stream-formats.ts';
 import type { StreamForm } from './stream-formats.ts';
 import { advanced, furthestXid, gapTo, parsePlace, readEverywhere, wholly } from './stream-position.ts';
@@ -133,7 +134,7 @@ export class EventStreams {
   /** Releases a database, so that it can be dropped or renamed: its readers reconnect. */
   async release(database: string): Promise<void> {
     for (const [key, { feed }] of this.#feeds) {
-      if (feed.options.database !== database) continue;
+      if (feed.database !== database) continue;
       feed.end(new Refused('database_unknown'));
       this.#feeds.delete(key);
     }
@@ -157,12 +158,9 @@ export class EventStreams {
     const ofTokens = [...this.#feeds.values()].filter(isForTokens).length;
     if (admit !== undefined && ofTokens >= limits.streamTablesOfTokensMax)
       throw new Refused('overloaded', 'streams of tokens follow too many tables');
-    const frame = (
-      texts: readonly string[],
-      behind: (row: number) => StreamPosition,
-      after: StreamPosition,
-    ) => Buffer.from(rows(texts, placesEvery(step, texts.length, behind, after)));
-    const feed = new Feed({ database, sessions: this.#sessions, now, frame });
+    const frame: Frame = (texts, behind, after) =>
+      Buffer.from(rows(texts, placesEvery(step, texts.length, behind, after)));
+    const feed = new Feed(database, this.#sessions, now, frame);
     const made = { feed, readers: 0, ofTokens: 0 };
     this.#feeds.set(key, made);
     return made;
@@ -247,7 +245,7 @@ export class EventStreams {
     if (gap === null) return { place, rows: null };
     const read = () =>
       this.#sessions.lend(
-        feed.options.database,
+        feed.database,
         signal,
         (borrowed) => pager.read(borrowed, feed.table, gap, allColumns),
         feed.table,
@@ -257,7 +255,7 @@ export class EventStreams {
       const upTo = (end: RowAddress): StreamPosition => advanced(place, gap.from, end, gap.until);
       const after = upTo(to);
       if (rows.length === 0) return { place: after, rows: null };
-      const frame = feed.options.frame(rows, (row) => upTo((at[row] ?? -1) + 1), after);
+      const frame = feed.frame(rows, (row) => upTo((at[row] ?? -1) + 1), after);
       return { place: after, rows: { frame, rows: rows.length } };
     } catch (error) {
       if (!passes(error)) throw error;
@@ -269,8 +267,8 @@ export class EventStreams {
 
   /** A feed on which no reader waits at its end is not updated otherwise. */
   async #renew(feed: Feed, signal: AbortSignal): Promise<void> {
-    const { options, place } = feed;
-    feed.renew(await this.#now(options.database, signal, byOid(place.oid)));
+    const { database, place } = feed;
+    feed.renew(await this.#now(database, signal, byOid(place.oid)));
   }
 
   #forget(followed: FollowedTable): void {

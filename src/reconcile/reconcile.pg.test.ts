@@ -79,22 +79,24 @@ async function stage(t: TestContext) {
       return others?.[0] === 0;
     });
     if (fresh) await root.run('DELETE FROM headgate.reconciling; DELETE FROM headgate.announced');
-    const reconciler = new Reconciliation({
-      engine: {
-        clientConfig: (database) => ({ host: server.socketDir, user: 'root', database }),
-        unavailable: null,
+    const reconciler = new Reconciliation(
+      {
+        engine: {
+          clientConfig: (database) => ({ host: server.socketDir, user: 'root', database }),
+          unavailable: null,
+        },
+        sealing: { open: () => token },
+        apis: new Map([['github', api.url]]),
+        exchange: createApiCall({
+          outgoingMs: bounds.reconcileCallMs,
+          outgoingBytesMax: bounds.reconcileBytesMax,
+        }),
+        store: () => Promise.reject(new Error('nothing is stored')),
+        limits: bounds,
+        observe,
       },
-      sealing: { open: () => token },
-      apis: new Map([['github', api.url]]),
-      exchange: createApiCall({
-        outgoingMs: bounds.reconcileCallMs,
-        outgoingBytesMax: bounds.reconcileBytesMax,
-      }),
-      store: () => Promise.reject(new Error('nothing is stored')),
-      hasTables: () => true,
-      limits: bounds,
-      observe,
-    });
+      () => true,
+    );
     reconciler.serve('postgres');
     return reconciler;
   };

@@ -16,32 +16,33 @@ import type { TakenTable } from './statements.ts';
 import { newHolder, Turn } from './table-comparison.ts';
 import type { TurnLimits, TurnParts } from './table-comparison.ts';
 
-export interface ReconciliationOptions extends Omit<TurnParts, 'limits' | 'told'> {
+interface Reconciled extends TurnParts {
   readonly engine: Pick<Engine, 'clientConfig' | 'unavailable'>;
   readonly limits: TurnLimits & Pick<Limits, 'keepStatementMs' | 'keepAnswerMs'>;
-  /** Whether any table of a database has the option, as far as is known: nothing is asked if none has. */
-  readonly hasTables: (database: string) => boolean;
 }
 
 export class Reconciliation extends DatabaseLoop {
-  readonly #options: ReconciliationOptions;
+  readonly #parts: Omit<Reconciled, 'told'>;
+  readonly #hasTables: (database: string) => boolean;
 
-  constructor(options: ReconciliationOptions) {
+  /** `hasTables`: whether any table of a database has the option, as far as is known: nothing is asked if none has. */
+  constructor(parts: Omit<Reconciled, 'told'>, hasTables: (database: string) => boolean) {
     super();
-    this.#options = options;
+    this.#parts = parts;
+    this.#hasTables = hasTables;
   }
 
   override serve(database: string): void {
-    if (this.#options.apis.size > 0) super.serve(database);
+    if (this.#parts.apis.size > 0) super.serve(database);
   }
 
   protected override async run(database: string, signal: AbortSignal): Promise<void> {
-    const { engine, limits, observe, hasTables } = this.#options;
-    const parts = { ...this.#options, told: new Map<string, string>() };
+    const { engine, limits, observe } = this.#parts;
+    const parts = { ...this.#parts, told: new Map<string, string>() };
     while (!signal.aborted) {
       // Only the signal makes this pause fail.
       await pause(limits.reconcileLookMs, undefined, { signal }).catch(() => undefined);
-      if (signal.aborted || engine.unavailable !== null || !hasTables(database)) continue;
+      if (signal.aborted || engine.unavailable !== null || !this.#hasTables(database)) continue;
       try {
         await reconcileOnce(database, parts, signal);
       } catch (error) {
@@ -53,14 +54,10 @@ export class Reconciliation extends DatabaseLoop {
 }
 
 /** Turns of all tables of a database that are due. Throws the engine's error. */
-async function reconcileOnce(
-  database: string,
-  options: Omit<ReconciliationOptions, 'hasTables'> & Pick<TurnParts, 'told'>,
-  signal: AbortSignal,
-): Promise<void> {
-  const { limits } = options;
-  const session = { ...options, name: 'headgate reconcile' };
-  await connected(database, ownLogin(options, database), session, signal, async (own: RowSession) => {
+async function reconcileOnce(database: string, parts: Reconciled, signal: AbortSignal): Promise<void> {
+  const { limits } = parts;
+  const session = { ...parts, name: 'headgate reconcile' };
+  await connected(database, ownLogin(parts, database), session, signal, async (own: RowSession) => {
     while (!signal.aborted) {
       const me = newHolder();
       const taken = await own.rows<TakenTable>(sql.take, [
@@ -68,7 +65,7 @@ async function reconcileOnce(
         limits.reconcileHoldS,
         limits.reconcileTablesMax,
       ]);
-      const turns = taken.map((table) => new Turn(database, table, me, own, options, signal).run());
+      const turns = taken.map((table) => new Turn(database, table, me, own, parts, signal).run());
       const ended = await Promise.allSettled(turns);
       const failed = ended.find((it) => it.status === 'rejected');
       if (failed !== undefined) throw failed.reason;

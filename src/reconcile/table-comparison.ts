@@ -44,8 +44,8 @@ export interface TurnParts {
 /** The table cannot be compared; the message is for its owner. */
 class NotComparable extends Error {}
 
-/** What the table's options say. */
-interface TableOptions {
+/** From the options of the table. */
+interface LogSource {
   readonly kind: LogKind;
   readonly log: DeliveryLog;
   readonly dedupe: Dedupe;
@@ -128,7 +128,7 @@ export class Turn {
     return backoffMs(this.#table.failures + 1, min, max, Math.random);
   }
 
-  #open(): TableOptions {
+  #open(): LogSource {
     const { log: text, secret, sealId, sealed, allowed } = this.#table;
     const log = parseLog(text);
     const kind = log === null ? null : logKindOf(log.sender);
@@ -154,7 +154,7 @@ export class Turn {
     }
   }
 
-  #api({ kind, log, base, token }: TableOptions): Api {
+  #api({ kind, log, base, token }: LogSource): Api {
     const { exchange, limits } = this.#parts;
     const pauses = { GET: kind.readPauseMs, POST: kind.againPauseMs };
     const { failures } = this.#table;
@@ -170,13 +170,13 @@ export class Turn {
   }
 
   /** Whether there is more to do at once. */
-  async #compare(opened: TableOptions, api: Api): Promise<boolean> {
+  async #compare(opened: LogSource, api: Api): Promise<boolean> {
     if (await this.#read(opened, api)) return true;
     return this.#askForMissing(opened, api);
   }
 
   /** Whether the turn ended before the log. */
-  async #read(opened: TableOptions, api: Api): Promise<boolean> {
+  async #read(opened: LogSource, api: Api): Promise<boolean> {
     const { log, kind } = opened;
     const { limits } = this.#parts;
     const { filter: asked } = log;
@@ -231,7 +231,7 @@ export class Turn {
   }
 
   /** A place of an earlier turn may have been forgotten meanwhile: the log is then read from its beginning. */
-  async #page({ log }: TableOptions, api: Api, cursor: string | null, reachMs: number) {
+  async #page({ log }: LogSource, api: Api, cursor: string | null, reachMs: number) {
     try {
       return await api.call(log.page(cursor, reachMs));
     } catch (error) {
@@ -257,7 +257,7 @@ export class Turn {
   }
 
   /** Whether there is more to be asked for at once. */
-  async #askForMissing(opened: TableOptions, api: Api): Promise<boolean> {
+  async #askForMissing(opened: LogSource, api: Api): Promise<boolean> {
     const { limits } = this.#parts;
     const settledMs = api.nowMs - limits.reconcileSettleMs;
     const forgottenMs = api.nowMs - opened.kind.keptS * 1_000;
@@ -270,7 +270,7 @@ export class Turn {
     return missing.length === limits.reconcileAskedMax;
   }
 
-  async #askFor({ log }: TableOptions, api: Api, it: sql.MissingDelivery): Promise<void> {
+  async #askFor({ log }: LogSource, api: Api, it: sql.MissingDelivery): Promise<void> {
     try {
       // Before the call: a delivery that comes while the API answers was asked for.
       if (log.fetched === null) await this.#noteAsked([it]);

@@ -12,28 +12,20 @@ import { limits } from '../config/limits.ts';
 import type { OtlpReceiver } from './otlp.ts';
 import { attributesText, nanos } from './span-text.ts';
 
-export interface MetricSenderOptions {
-  readonly receiver: Pick<OtlpReceiver, 'post'>;
-  readonly metrics: () => Promise<readonly MetricValues[]>;
-  /** JSON of the resource, and of what made the metrics. */
-  readonly resource: string;
-  readonly scope: string;
-  readonly everyMs: number;
-  /** ms since 1970 */
-  readonly now: () => number;
-}
-
 export class MetricSender implements Closable {
-  readonly #options: MetricSenderOptions;
-  readonly #startMs: number;
+  readonly #receiver: OtlpReceiver;
+  readonly #metrics: () => Promise<readonly MetricValues[]>;
+  readonly #everyMs: number;
+  readonly #startMs = Date.now();
   readonly #closing = new AbortController();
   /** Aborted when the time for the last message is over. */
   readonly #over = new AbortController();
   readonly #ended: Promise<void>;
 
-  constructor(options: MetricSenderOptions) {
-    this.#options = options;
-    this.#startMs = options.now();
+  constructor(receiver: OtlpReceiver, metrics: () => Promise<readonly MetricValues[]>, everyMs: number) {
+    this.#receiver = receiver;
+    this.#metrics = metrics;
+    this.#everyMs = everyMs;
     this.#ended = this.#run();
   }
 
@@ -45,21 +37,20 @@ export class MetricSender implements Closable {
   }
 
   async #run(): Promise<void> {
-    const { everyMs } = this.#options;
     const { signal } = this.#closing;
     while (!signal.aborted) {
-      await delay(everyMs, undefined, { signal, ref: false }).catch(() => undefined);
+      await delay(this.#everyMs, undefined, { signal, ref: false }).catch(() => undefined);
       // A bug here must not end what is measured.
       await this.#send().catch(() => undefined);
     }
   }
 
   async #send(): Promise<void> {
-    const { receiver, metrics, resource, scope, now } = this.#options;
-    const all = await metrics();
+    const all = await this.#metrics();
     if (this.#over.signal.aborted) return;
-    const times = { startMs: this.#startMs, nowMs: now() };
-    await receiver.post(metricsText(resource, scope, all, times), this.#over.signal);
+    const times = { startMs: this.#startMs, nowMs: Date.now() };
+    const { resource, scope } = this.#receiver;
+    await this.#receiver.post(metricsText(resource, scope, all, times), this.#over.signal);
   }
 }
 

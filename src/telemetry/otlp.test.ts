@@ -17,6 +17,8 @@ function receiverAt(url: string, said: Observation[] = []): OtlpReceiver {
     what: 'traces',
     url: new URL(url),
     headers: {},
+    resource: '{}',
+    scope: '{}',
     post,
     observe: (it) => said.push(it),
     now,

@@ -16,6 +16,9 @@ export interface OtlpReceiverOptions {
   readonly what: 'traces' | 'metrics';
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
+  /** JSON of the resource, and of what made the spans or metrics. */
+  readonly resource: string;
+  readonly scope: string;
   readonly post: HttpPost;
   readonly observe: Observe;
   /** ms since 1970 */
@@ -30,6 +33,15 @@ export class OtlpReceiver {
 
   constructor(options: OtlpReceiverOptions) {
     this.#options = options;
+  }
+
+  /** JSON: a part of each message. */
+  get resource(): string {
+    return this.#options.resource;
+  }
+
+  get scope(): string {
+    return this.#options.scope;
   }
 
   async post(json: string, signal: AbortSignal): Promise<Sent> {

@@ -28,9 +28,9 @@ function queueOf(
         messages.push(spans);
         return post(spans, signal);
       },
+      resource: '{}',
+      scope: '{}',
     },
-    resource: '{}',
-    scope: '{}',
     scheduleMs: more.scheduleMs ?? 1,
     observe: (it) => said.push(it),
     clock: () => performance.now(),

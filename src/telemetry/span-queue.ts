@@ -28,10 +28,7 @@ type SpanBounds = Pick<
 >;
 
 export interface SpanQueueOptions {
-  readonly receiver: Pick<OtlpReceiver, 'post'>;
-  /** JSON of the resource, and of what made the spans. */
-  readonly resource: string;
-  readonly scope: string;
+  readonly receiver: Pick<OtlpReceiver, 'post' | 'resource' | 'scope'>;
   /** How long a span waits for others. */
   readonly scheduleMs: number;
   readonly observe: Observe;
@@ -117,9 +114,9 @@ export class SpanQueue implements Closable {
   }
 
   async #sendThese(spans: readonly string[]): Promise<void> {
-    const { receiver, resource, scope, clock, random } = this.#options;
+    const { receiver, clock, random } = this.#options;
     const { telemetryRetryMinMs, telemetryRetryMs, telemetryPatienceMs } = this.#limits;
-    const text = tracesText(resource, scope, spans);
+    const text = tracesText(receiver.resource, receiver.scope, spans);
     const sinceMs = clock();
     for (let attempt = 1; ; attempt++) {
       const end = await receiver.post(text, this.#over.signal);

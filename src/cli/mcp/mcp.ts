@@ -19,13 +19,10 @@ import { whyNoQuery } from './query.ts';
 import { McpServer } from './server.ts';
 import { toolsOf } from './tools.ts';
 
-export interface McpCommandOptions {
-  readonly allowWrite?: boolean;
-}
-
+/** `writes`: tools that change something are offered, too. */
 export async function mcpCommand(
   where: Where,
-  { allowWrite }: McpCommandOptions,
+  writes: boolean,
   settings: Settings,
   version: string,
   input: Readable,
@@ -34,14 +31,11 @@ export async function mcpCommand(
 ): Promise<number> {
   const why = await within(where.dsn, 'mcp', whyNoQuery);
   if (why !== null) io.note(`headgate mcp: no query: ${plain(why)} (docs/mcp.md says how to make a role)\n`);
-  const setting = { where, settings, version, io, writes: allowWrite === true, queries: why === null };
-  const server = new McpServer({
-    version,
-    tools: toolsOf(setting),
-    resources: [...senders.keys()].map((id) => ({ uri: `headgate://senders/${id}`, name: id })),
-    readResource: async (uri) => pageAt(uri),
-    note: (text) => io.note(`headgate mcp: ${plain(text.trimEnd())}\n`),
-  });
+  const setting = { where, settings, version, io, writes, queries: why === null };
+  const resources = [...senders.keys()].map((id) => ({ uri: `headgate://senders/${id}`, name: id }));
+  const server = new McpServer(version, toolsOf(setting), resources, pageAt, (text) =>
+    io.note(`headgate mcp: ${plain(text.trimEnd())}\n`),
+  );
   const stop = (): void => {
     server.close();
     input.destroy();

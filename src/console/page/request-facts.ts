@@ -15,6 +15,7 @@ import type { ResultRow } from './load.ts';
 import { handshakeRow, rejectedRow, timeOf } from '../request-rows.ts';
 import type { RequestLocation } from './request.tsx';
 import { call, Failure, look } from './server.ts';
+import type { CallOptions } from './server.ts';
 
 export interface Facts {
   readonly row: ListedRequest;
@@ -36,9 +37,7 @@ export function useFacts(id: string): Loaded<Facts | 'gone'> {
   return useLoaded(`facts ${id}`, (options) => read(id, options), refresh);
 }
 
-type Options = Parameters<typeof look>[1];
-
-async function read(id: string, options: Options): Promise<Facts | 'gone'> {
+async function read(id: string, options: CallOptions): Promise<Facts | 'gone'> {
   const [, kind, number = ''] = /^([rh])(\d+)$/.exec(id) ?? [];
   if (kind === 'r') {
     const sql = readRefused(number);
@@ -58,7 +57,7 @@ async function read(id: string, options: Options): Promise<Facts | 'gone'> {
   }
 }
 
-async function rememberedFacts(id: string, options: Options): Promise<Facts | 'gone'> {
+async function rememberedFacts(id: string, options: CallOptions): Promise<Facts | 'gone'> {
   const row = await call<ListedRequest>('request', { ...options, body: { id } });
   // It was kept meanwhile.
   if (row.id !== id) return read(row.id, options);
@@ -75,7 +74,7 @@ async function rememberedFacts(id: string, options: Options): Promise<Facts | 'g
 }
 
 /** Of a database that does not answer nothing is known, and it refuses what others ask for. */
-async function isOwned(of: TableRef, options: Options): Promise<boolean> {
+async function isOwned(of: TableRef, options: CallOptions): Promise<boolean> {
   const [row] = await look(readOwned(of), options).then(
     ({ tables }) => rowsOf(tables.at(-1)),
     () => [],
