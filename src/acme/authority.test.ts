@@ -47,23 +47,17 @@ function stand(say: Say = () => ({})) {
     };
   };
   const accountKey = newKey();
-  const options = (signal = AbortSignal.timeout(20_000)) => ({
-    exchange,
-    directory: `${base}dir`,
-    accountKey,
-    contact: null,
-    external: null,
-    signal,
-  });
+  const account = { directory: `${base}dir`, accountKey, contact: null, external: null };
+  const open = (signal = AbortSignal.timeout(20_000)) => Authority.open(exchange, account, signal);
   const make = async (signal?: AbortSignal) =>
     issue({
-      authority: await Authority.open(options(signal)),
+      authority: await open(signal),
       domains: ['a.example.com'],
       challenge: 'tls-alpn-01',
       publish: async () => undefined,
       now: Date.now,
     });
-  return { asked, signed, make, options, accountKey };
+  return { asked, signed, make, open, accountKey };
 }
 
 /** `{path: …}`: what differs, at one path. */
@@ -78,8 +72,8 @@ const problem = (type: string, detail: string, status = 400) => ({
 
 suite('an authority', () => {
   test('an ACME authority accepts signed requests, each with its own nonce', async () => {
-    const { signed, options, accountKey, asked } = stand();
-    const authority = await Authority.open(options());
+    const { signed, open, accountKey, asked } = stand();
+    const authority = await open();
     await authority.order(['a.example.com']);
     assert.deepEqual(asked, [
       'GET authority.test dir',

@@ -21,8 +21,9 @@ export class AcmeError extends Error {
   }
 }
 
-export interface AuthorityOptions {
-  readonly exchange: HttpExchange;
+/** As whom certificates are requested, and where. */
+interface AcmeAccount {
+  /** The authority's directory (RFC 8555 §7.1.1), a URL. */
   readonly directory: string;
   /** PEM */
   readonly accountKey: string;
@@ -30,32 +31,34 @@ export interface AuthorityOptions {
   readonly contact: string | null;
   /** An account that the owner has at the authority already (RFC 8555 §7.3.4); null: none. */
   readonly external: { readonly id: string; readonly key: string } | null;
-  /** Ends every wait. */
-  readonly signal: AbortSignal;
 }
 
 export type AcmeJson = Readonly<Record<string, unknown>>;
 
 export class Authority {
-  readonly #options: AuthorityOptions;
+  readonly #account: AcmeAccount;
+  readonly #exchange: HttpExchange;
+  readonly #signal: AbortSignal;
   readonly #origin: string;
   readonly #publicKey: AcmeJson;
   #directory: AcmeJson = {};
   /** The URL that identifies the account, once it is known. */
-  #account: string | null = null;
+  #accountUrl: string | null = null;
   #nonce: string | null = null;
 
-  /** Resolves once the account exists and its owner has agreed to the terms. */
-  static async open(options: AuthorityOptions): Promise<Authority> {
-    const authority = new Authority(options);
+  /** Resolves once the account exists and its owner has agreed to the terms. `signal` ends every wait. */
+  static async open(exchange: HttpExchange, account: AcmeAccount, signal: AbortSignal): Promise<Authority> {
+    const authority = new Authority(exchange, account, signal);
     await authority.#open();
     return authority;
   }
 
-  private constructor(options: AuthorityOptions) {
-    this.#options = options;
-    this.#origin = new URL(options.directory).origin;
-    const { kty, crv, x, y } = createPublicKey(options.accountKey).export({ format: 'jwk' });
+  private constructor(exchange: HttpExchange, account: AcmeAccount, signal: AbortSignal) {
+    this.#exchange = exchange;
+    this.#account = account;
+    this.#signal = signal;
+    this.#origin = new URL(account.directory).origin;
+    const { kty, crv, x, y } = createPublicKey(account.accountKey).export({ format: 'jwk' });
     // The order in which the key's digest is computed (RFC 7638).
     this.#publicKey = { crv, kty, x, y };
   }
@@ -88,16 +91,14 @@ export class Authority {
       const found = jsonOf(answer);
       if (isDone(found)) return found;
       const waitMs = Math.min(retryOf(answer) ?? limits.acmePollMs, limits.acmePollMsMax);
-      await delay(Math.max(waitMs, limits.acmePollMs), undefined, { signal: this.#options.signal }).catch(
-        () => {
-          throw new AcmeError('the authority took too long');
-        },
-      );
+      await delay(Math.max(waitMs, limits.acmePollMs), undefined, { signal: this.#signal }).catch(() => {
+        throw new AcmeError('the authority took too long');
+      });
     }
   }
 
   async #open(): Promise<void> {
-    const { directory, contact, external } = this.#options;
+    const { directory, contact, external } = this.#account;
     const answer = await this.#call(directory, 'GET');
     if (answer.status !== 200) throw problemOf(answer).error;
     this.#directory = jsonOf(answer);
@@ -110,7 +111,7 @@ export class Authority {
       ...(contact === null ? {} : { contact: [`mailto:${contact}`] }),
       ...(external === null ? {} : { externalAccountBinding: this.#bound(url, external) }),
     });
-    this.#account = locationOf(account);
+    this.#accountUrl = locationOf(account);
   }
 
   /** The account's key, signed with the key that its owner has from the authority. */
@@ -128,10 +129,10 @@ export class Authority {
   async #signed(url: string, payload: AcmeJson | null): Promise<string> {
     const nonce = this.#nonce ?? (await this.#newNonce());
     this.#nonce = null;
-    const who = this.#account === null ? { jwk: this.#publicKey } : { kid: this.#account };
+    const who = this.#accountUrl === null ? { jwk: this.#publicKey } : { kid: this.#accountUrl };
     const protected_ = encoded({ alg: 'ES256', ...who, nonce, url });
     const content = payload === null ? '' : encoded(payload);
-    const key = { key: this.#options.accountKey, dsaEncoding: 'ieee-p1363' } as const;
+    const key = { key: this.#account.accountKey, dsaEncoding: 'ieee-p1363' } as const;
     const signature = sign('sha256', Buffer.from(`${protected_}.${content}`), key).toString('base64url');
     return JSON.stringify({ protected: protected_, payload: content, signature });
   }
@@ -143,12 +144,11 @@ export class Authority {
   }
 
   async #call(url: string, method: 'GET' | 'HEAD' | 'POST', jws?: string): Promise<OutgoingResponse> {
-    const { exchange, signal } = this.#options;
     if (!URL.canParse(url) || new URL(url).origin !== this.#origin)
       throw new AcmeError('the authority names a URL of another host');
     const body = jws === undefined ? {} : { body: { type: 'application/jose+json', text: jws } };
     try {
-      const answer = await exchange(new URL(url), { method, signal, ...body });
+      const answer = await this.#exchange(new URL(url), { method, signal: this.#signal, ...body });
       const nonce = answer.headers['replay-nonce'];
       if (typeof nonce === 'string' && /^[\w-]{1,256}$/.test(nonce)) this.#nonce = nonce;
       return answer;

@@ -113,14 +113,16 @@ function makerOf(settings: Settings): RenewalOptions['make'] {
     outgoingBytesMax: limits.acmeAnswerBytesMax,
   });
   return async (accountKey, publish, signal) => {
-    const authority = await Authority.open({
+    const authority = await Authority.open(
       exchange,
-      directory: settings.listenAcmeDirectory,
-      accountKey,
-      contact: settings.listenAcmeContact,
-      external: id === null || key === null ? null : { id, key },
+      {
+        directory: settings.listenAcmeDirectory,
+        accountKey,
+        contact: settings.listenAcmeContact,
+        external: id === null || key === null ? null : { id, key },
+      },
       signal,
-    });
+    );
     return issue({ authority, domains, challenge, publish, now: Date.now });
   };
 }
