@@ -1,4 +1,4 @@
-/** Steps of EXPLAIN VALIDATE in words, for the rows that PostgreSQL's own statement gives (test/e2e/console-refused.test.ts). */
+/** Steps of EXPLAIN VALIDATE in words, for the rows that PostgreSQL's own statement gives (test/e2e/console-refused.extended.test.ts). */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stepsInWords } from './explained-check.ts';
