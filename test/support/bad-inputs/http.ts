@@ -1,6 +1,6 @@
 /**
  * Bad requests to the webhook door, each with its answer: what to send, and `status code`, or `reset` if the client has
- * already left. test/e2e/bad-inputs.test.ts uses these tables.
+ * already left. test/e2e/bad-inputs.extended.test.ts uses these tables.
  */
 import { deflateRawSync, deflateSync, gzipSync, brotliCompressSync } from 'node:zlib';
 import { chunked, post } from '../raw-http.ts';
