@@ -2,7 +2,7 @@
  * Typed tree to closures. Everything that is the same for every request (constants, secrets and what is computed from
  * them, parsed keys) is computed once, here; a value that two places need is computed once per request.
  */
-import { checkItems, equalTo } from './functions-digests.ts';
+import { checkItems, equalTo } from './constant-time.ts';
 import { EvaluationError } from './errors.ts';
 import { constantTimeEquality } from './functions-comparison.ts';
 import {

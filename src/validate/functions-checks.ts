@@ -1,13 +1,6 @@
 /** The checks: what makes a request trusted. */
-import {
-  encodedHmac,
-  equalTo,
-  hashName,
-  hmac,
-  preparedHmac,
-  secureCompare,
-  secureCompareAny,
-} from './functions-digests.ts';
+import { equalTo, secureCompare, secureCompareAny } from './constant-time.ts';
+import { encodedHmac, hashName, hmac, preparedHmac } from './functions-digests.ts';
 import { tokenKeys, verifyToken } from './jwt.ts';
 import { ecdsaKey, ed25519Key, rsaKey, verifyEcdsa, verifyEd25519, verifyRsa, verifyRsaPss } from './keys.ts';
 import { type Implementation, type FunctionRow, functionsOf } from './function-table.ts';
