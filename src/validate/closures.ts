@@ -1,40 +1,18 @@
 /**
- * What runs for each request: the closures that a compiled expression consists of, and what they read of a request: its headers, read directly from it
- * or from the alternating names and values as node:http received them, and its target. Each takes a request under evaluation and returns a value;
- * they know no tree.
+ * What runs for each request: the program that an expression is compiled to, the headers that it names, read directly from the request or from the
+ * alternating names and values as node:http received them, and the calls of its functions. Each closure takes a request under evaluation and returns a
+ * value; they know no tree.
  */
 import { isUtf8 } from 'node:buffer';
 import type { CheckRequest, RequestCheck } from '../types/request.ts';
 import { EvaluationError } from './errors.ts';
-import { comparisons } from './functions-comparison.ts';
-import { jsonOf } from './jsonb.ts';
-import type { JsonValue } from './jsonb.ts';
-import type { Node, NodeOf } from './node.ts';
+import type { Node } from './node.ts';
 import type { Implementation } from './function-table.ts';
-import { timestampOfMs } from './timestamp.ts';
 import type { Value } from './types.ts';
-import { queryObject } from './form.ts';
 import { limits } from '../config/limits.ts';
 
-/** Up to the question mark, not decoded. */
-function pathOf(target: string): string {
-  const at = target.indexOf('?');
-  return at < 0 ? target : target.slice(0, at);
-}
-
-/** The fields after the question mark, decoded; of several with the same name, the last. */
-function queryOf(target: string): JsonValue {
-  const at = target.indexOf('?');
-  return jsonOf(queryObject(at < 0 ? '' : target.slice(at + 1)));
-}
-
-/** As the sender calls it: the public address, followed by path and query as received. */
-function urlOf(publicUrl: string, target: string): string {
-  return (publicUrl.endsWith('/') ? publicUrl.slice(0, -1) : publicUrl) + target;
-}
-
 /** Whether a name as received is `wanted`, which is already in lower case. */
-function isNamed(received: string, wanted: string): boolean {
+export function isNamed(received: string, wanted: string): boolean {
   if (received.length !== wanted.length) return false;
   for (let i = 0; i < wanted.length; i++) {
     const code = received.charCodeAt(i);
@@ -109,25 +87,6 @@ function decoded(value: string): string {
   const bytes = Buffer.from(value, 'latin1');
   if (!isUtf8(bytes)) throw new EvaluationError('22021', 'a header is not UTF-8');
   return bytes.toString('utf8');
-}
-
-/** All values of one header; null: it is absent. */
-function headerValues(rawHeaders: readonly string[], name: string): readonly string[] | null {
-  const values: string[] = [];
-  for (let at = 0; at + 1 < rawHeaders.length; at += 2)
-    if (isNamed(rawHeaders[at] ?? '', name)) values.push(headerText(rawHeaders[at + 1] ?? '') ?? '');
-  return values.length === 0 ? null : values;
-}
-
-/** All headers as one JSON object with lower-case names. Any header that arrived twice raises an error, because it is read, too. */
-function allHeaders(rawHeaders: readonly string[]): JsonValue {
-  const object = Object.create(null) as Record<string, string>;
-  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
-    const name = (rawHeaders[at] ?? '').toLowerCase();
-    if (name in object) throw new EvaluationError('22023', 'a header arrived twice');
-    object[name] = headerText(rawHeaders[at + 1] ?? '') ?? '';
-  }
-  return jsonOf(object);
 }
 
 /** One request under evaluation. The compiler creates one per expression; evaluation is synchronous. */
@@ -247,39 +206,6 @@ export function sharedAt(at: number, closure: Evaluate): Evaluate {
   };
 }
 
-/** `headers`: where a request's values are found. */
-export function headerOf(node: NodeOf<'header'>, headers: HeaderSlots): Evaluate {
-  const { name } = node;
-  if (node.type === 'text[]') return ({ request }) => headerValues(request.rawHeaders, name);
-  const at = headers.slotOf(name);
-  if (node.type === 'text') return ({ headers: { values } }) => headerText(values[at] ?? null);
-  return ({ headers: { values } }) => {
-    const text = headerText(values[at] ?? null);
-    return text === null ? null : jsonOf(text);
-  };
-}
-
-export function variableOf(node: NodeOf<'variable'>, publicUrl: string | null): Evaluate {
-  switch (node.name) {
-    case 'headers':
-      return ({ request }) => allHeaders(request.rawHeaders);
-    case 'payload':
-      return ({ request }) => request.body;
-    case 'encoded_body':
-      return ({ request }) => request.encodedBody ?? request.body;
-    case 'method':
-      return ({ request }) => request.method;
-    case 'path':
-      return ({ request }) => pathOf(request.target);
-    case 'query':
-      return ({ request }) => queryOf(request.target);
-    case 'url':
-      return publicUrl === null ? () => null : ({ request }) => urlOf(publicUrl, request.target);
-    default:
-      return ({ request }) => timestampOfMs(request.arrivedAtMs);
-  }
-}
-
 /** All arguments are evaluated, in order, before any is tested for NULL: an error in any of them is raised. */
 export function strictCall(implementation: Implementation, args: readonly Evaluate[]): Evaluate {
   const [first, second, third] = args;
@@ -313,74 +239,4 @@ export function strictCall(implementation: Implementation, args: readonly Evalua
 
 export function looseCall(implementation: Implementation, args: readonly Evaluate[]): Evaluate {
   return (context) => implementation(...args.map((arg) => arg(context)));
-}
-
-/** AND, OR, NOT, CASE, COALESCE, IS …, GREATEST, LEAST and ARRAY over closures. */
-export function logic(node: Node, args: readonly Evaluate[]): Evaluate {
-  switch (node.kind) {
-    case 'and':
-    case 'or':
-      return connective(args, node.kind === 'or');
-    case 'not':
-      return (context) => {
-        const value = args[0]?.(context) ?? null;
-        return value === null ? null : value === false;
-      };
-    case 'coalesce':
-      return (context) => {
-        for (const arg of args) {
-          const value = arg(context);
-          if (value !== null) return value;
-        }
-        return null;
-      };
-    case 'case':
-      return (context) => {
-        for (let at = 0; at + 1 < args.length; at += 2) {
-          if (args[at]?.(context) === true) return args[at + 1]?.(context) ?? null;
-        }
-        return args.at(-1)?.(context) ?? null;
-      };
-    case 'test':
-      return tested(node, args[0] ?? (() => null));
-    case 'greatest':
-    case 'least':
-      return extreme(node, args);
-    case 'array':
-      return (context) => args.map((arg) => arg(context)) as (string | null)[];
-    default:
-      throw new EvaluationError('XX000', `no code for ${node.kind}`);
-  }
-}
-
-/** Three-valued AND (`decisive` false) and OR (true): the decisive value ends it, otherwise NULL takes precedence. */
-function connective(args: readonly Evaluate[], decisive: boolean): Evaluate {
-  return (context) => {
-    let result: boolean | null = !decisive;
-    for (const arg of args) {
-      const value = arg(context);
-      if (value === decisive) return decisive;
-      if (value === null) result = null;
-    }
-    return result;
-  };
-}
-
-function tested({ test, negated }: NodeOf<'test'>, arg: Evaluate): Evaluate {
-  const wanted = test === 'true' ? true : test === 'false' ? false : null;
-  return (context) => (arg(context) === wanted) !== negated;
-}
-
-function extreme(node: Node, args: readonly Evaluate[]): Evaluate {
-  const compare = comparisons[node.type as 'text'] as ((a: Value, b: Value) => number) | undefined;
-  const sign = node.kind === 'greatest' ? 1 : -1;
-  return (context) => {
-    let chosen: Value = null;
-    for (const arg of args) {
-      const value = arg(context);
-      if (value === null) continue;
-      if (chosen === null || (compare?.(value, chosen) ?? 0) * sign > 0) chosen = value;
-    }
-    return chosen;
-  };
 }

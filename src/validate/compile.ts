@@ -10,18 +10,17 @@ import {
   computedNow,
   counted,
   HeaderSlots,
-  headerOf,
   isLong,
-  logic,
   looseCall,
   noContext,
   Program,
   sharedAt,
   strictCall,
-  variableOf,
 } from './closures.ts';
-import { limits } from '../config/limits.ts';
 import type { Evaluate } from './closures.ts';
+import { logic } from './conditional-expressions.ts';
+import { headerOf, variableOf } from './request-values.ts';
+import { limits } from '../config/limits.ts';
 import { type PublishedKeys, publishedKey, verifyIssuedToken } from './jwt.ts';
 import { type Node, type NodeOf, childrenOf, reachable } from './node.ts';
 import { type Implementation, type FunctionRow } from './function-table.ts';
