@@ -5,7 +5,7 @@ import { plainHead, targetOf } from '../../test/support/rows.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
-import { decodeGoodLines, decodeLines, decodeObject } from './decode.ts';
+import { decodeGoodLines, decodeLines, decodeObject } from './event-rows.ts';
 import { deliveryOf } from './delivery.ts';
 
 const refusedWith = (message: string) => (error: unknown) =>

@@ -15,26 +15,24 @@ import { skipSpace } from '../kit/json-walk.ts';
 import { longWork } from '../kit/time-slices.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
-import { lineRows } from './decode.ts';
+import { lineRows } from './body-rows.ts';
+import { Spans } from './document-spans.ts';
 import { includedMembers } from './includes.ts';
 import { type JsonProblem, scanItem, scanJson, scannedEffort, tooManyMembersReason } from './json-scan.ts';
 import { defaultOptions, readOptions } from './options.ts';
 import { withStorableEscapes } from './storable.ts';
 import { noObject, refuseBody, refuseProblem } from './messages.ts';
+import { namesRow, needsWhole, rowGrowth, writeRow } from './reshape.ts';
+import { KeptColumns, RowBytes } from './row-bytes.ts';
 import {
   changesNothing,
   ignoredOf,
   isRow,
   keyProblem,
-  namesRow,
-  needsWhole,
   type RowPlan,
   planForScanned,
   planOf,
-  rowGrowth,
-  writeRow,
-} from './reshape.ts';
-import { KeptColumns, RowBytes, Spans } from './row-bytes.ts';
+} from './row-plan.ts';
 
 /** One batch of a WebSocket, with the head of the request that opened it. */
 export interface ItemsRequest extends DecodeHead {

@@ -7,6 +7,7 @@ import type { Documents, Ignored } from '../types/rows.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
 import { atOnce } from '../kit/time-slices.ts';
 import { limits } from '../config/limits.ts';
+import { Spans } from './document-spans.ts';
 import {
   type JsonProblem,
   type JsonScanOptions,
@@ -16,18 +17,9 @@ import {
   tooManyMembersReason,
 } from './json-scan.ts';
 import { noObject } from './messages.ts';
-import {
-  changesNothing,
-  ignoredOf,
-  isRow,
-  keyProblem,
-  needsWhole,
-  type RowPlan,
-  planForScanned,
-  rowGrowth,
-  writeRow,
-} from './reshape.ts';
-import { KeptColumns, RowBytes, Spans } from './row-bytes.ts';
+import { needsWhole, rowGrowth, writeRow } from './reshape.ts';
+import { KeptColumns, RowBytes } from './row-bytes.ts';
+import { changesNothing, ignoredOf, isRow, keyProblem, type RowPlan, planForScanned } from './row-plan.ts';
 
 /** The lines of a body that are not blank: `next` until it returns false. */
 class LineScanner {

@@ -10,7 +10,7 @@ import { Gathered } from '../kit/gathered-bytes.ts';
 import { freeStore } from '../kit/free-buffer.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
-import { decodeGoodLines, decodeLines, decodeObject } from '../decode/decode.ts';
+import { decodeGoodLines, decodeLines, decodeObject } from '../decode/event-rows.ts';
 import { scanJson } from '../decode/json-scan.ts';
 import { LineSplitter } from '../decode/line-splitter.ts';
 import type { Lines } from '../decode/line-splitter.ts';

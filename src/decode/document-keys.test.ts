@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { limits } from '../config/limits.ts';
 import { scanJson } from './json-scan.ts';
-import { DocumentKeys } from './reshape.ts';
+import { DocumentKeys } from './document-keys.ts';
 
 const counted = (keys: DocumentKeys, document: string): readonly number[] => {
   assert.equal(scanJson(Buffer.from(document), { depthMax: 512, keys }), null);
