@@ -2,11 +2,13 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import type { Server, Socket } from 'node:net';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { onEnd } from './cleanup.ts';
+import { debianBin, embeddedBin, startServer } from './server.ts';
 
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 
@@ -92,4 +94,11 @@ export class Path {
     server.close();
     await once(server, 'close');
   }
+}
+
+/** A PostgreSQL that has never seen Headgate, and how to reach it. */
+export async function strangersServer(t: TestContext) {
+  const server = await startServer(existsSync(debianBin) ? debianBin : embeddedBin);
+  onEnd(t, 'server', () => server.close());
+  return { server, dsn: `postgresql://root@/postgres?host=${encodeURIComponent(server.socketDir)}` };
 }
