@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { startHeadgate } from './headgate.ts';
+import { startHeadgate, temporaryFolder } from './headgate.ts';
 import type { Answer } from './asked.ts';
 import type { Headgate } from './headgate.ts';
-import type { MortalServer } from './mortal-server.ts';
+import { MortalServer } from './mortal-server.ts';
 import { run } from './run.ts';
 import { within } from './within.ts';
 
@@ -126,4 +126,26 @@ export class SpoolStage {
       if (statSync(path).isFile()) yield path;
     }
   }
+}
+
+/** With tables that spool: `kept`, `latest`, and `guarded`, whose check is a signature by `secret`; and one that does not, `other`. */
+export async function stageWithTables(t: TestContext, secret: string): Promise<SpoolStage> {
+  const stage = new SpoolStage(t, await MortalServer.start(t), await temporaryFolder(t));
+  await stage.startHeadgate();
+  await stage.sql(`
+    CREATE SECRET s WITH (backend = 'meta') AS '${secret}';
+    CREATE TABLE kept (data JSONB) INCLUDE BODY AS raw INCLUDE QUERY AS query INCLUDE REMOTE ADDRESS AS sender
+      WITH (connector = 'webhook', spool = 'fallback');
+    CREATE TABLE other (data JSONB) WITH (connector = 'webhook');
+    CREATE TABLE latest (id INT PRIMARY KEY, n INT CHECK (n <> 13), "from" TEXT) INCLUDE HEADER 'x-from' AS "from"
+      WITH (connector = 'webhook', spool = 'fallback', spool_status = '200');
+    CREATE TABLE guarded (data JSONB) WITH (connector = 'webhook')
+      VALIDATE SECRET s AS secure_compare(headers->>'x-hub-signature-256', 'sha256=' || encode(hmac(s, data, 'sha256'), 'hex'));
+    ALTER TABLE guarded SET (spool = 'fallback')`);
+  // Written down, with all tables in it.
+  await within(10_000, async () => {
+    await delay(10);
+    assert(statSync(join(stage.folder, 'postgres', 'tables.sealed')).size > 4_000);
+  });
+  return stage;
 }
