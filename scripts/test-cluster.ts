@@ -28,7 +28,7 @@ if (node === null) atExit.push(() => rmSync(folder, { recursive: true, force: tr
 // The files in this folder, except crd.ts, need a control plane of their own.
 const own = join('dist/test', node === null ? 'kubernetes' : 'node');
 const files = [
-  ...(node === null ? ['dist/test/deploy/cluster.test.js', 'dist/test/kubernetes/crd.js'] : []),
+  ...(node === null ? ['dist/test/deploy/cluster.extended.test.js', 'dist/test/kubernetes/crd.js'] : []),
   ...(given === '' ? readdirSync(own) : [])
     .filter((name) => /(?<!crd)\.js$/.test(name))
     .map((name) => join(own, name)),

@@ -146,7 +146,7 @@ test('bad inputs', async (t) => {
     assert.deepEqual(wrong, []);
   });
 
-  // All of them are tried on the gateway alone (hostile.pg.test.ts).
+  // All of them are tried on the gateway alone (hostile.extended.pg.test.ts).
   const connections = sampleOf(gatewayConnections, 4);
   await t.test(`${connections.length} connections of the events gateway`, async () => {
     const wrong: string[] = [];

@@ -17,7 +17,7 @@ async function metricsOf(headgate: Headgate): Promise<readonly string[]> {
 
 const namesOf = (lines: readonly string[]) => lines.map((line) => line.replace(/ \S+$/, ''));
 
-/** Of very many paths: test/watching.test.ts and gateway/cardinality.pg.test.ts. */
+/** Of very many paths: test/watching.test.ts and gateway/cardinality.extended.pg.test.ts. */
 async function makesNoSeries(headgate: Headgate): Promise<void> {
   assert.equal((await headgate.post('dev/public/t', '{}')).status, 200);
   assert.equal((await headgate.post('dev/public/nothing', '{}')).status, 404);
