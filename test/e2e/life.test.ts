@@ -1,20 +1,14 @@
 import assert from 'node:assert/strict';
-import { access, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { access, stat } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { asked } from '../support/asked.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { sharedHeadgate, spawnHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
-import { run } from '../support/run.ts';
 import { sampleOf, sampleSeed } from '../support/sample.ts';
 import { until } from '../support/until.ts';
-
-const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
-const headgateCommand = (args: string[], env: Record<string, string> = {}) =>
-  run(process.execPath, [cli, ...args], { env: { PATH: process.env['PATH'], ...env } });
 
 /** Its first start; the last test ends it. */
 const shared = sharedHeadgate({ fromNothing: true });
@@ -79,46 +73,12 @@ suite('life', () => {
     await startHeadgate(t, { dataDir });
   });
 
-  test('a data directory in use, foreign or damaged: one line, exit 1, nothing touched', async (t) => {
+  test('a data directory in use: one line, exit 1, and the first Headgate goes on', async (t) => {
     const first = await shared();
     const second = await spawnHeadgate(t, { dataDir: first.dataDir });
     assert.deepEqual(await second.ended, { code: 1, signal: null });
-    assert.match(second.stderr, /^headgate: .* in use by another Headgate/m);
+    assert.match(second.stderr, /^headgate: .* in use by another Headgate.*\n$/);
     assert.equal((await asked(`${first.adminUrl}/readyz`)).status, 200);
-
-    const foreign = await temporaryFolder(t);
-    await mkdir(join(foreign, 'photos'));
-    await writeFile(join(foreign, 'letter.txt'), 'dear');
-    const third = await spawnHeadgate(t, { dataDir: foreign });
-    assert.deepEqual(await third.ended, { code: 1, signal: null });
-    assert.match(third.stderr, /^headgate: /m);
-    assert.deepEqual((await readdir(foreign)).toSorted(), ['letter.txt', 'photos']);
-    assert.equal(await readFile(join(foreign, 'letter.txt'), 'utf8'), 'dear');
-  });
-
-  test('settings that cannot be used are told all together; open doors are refused; config masks secrets', async () => {
-    const bad = await headgateCommand(['start', '--sql-port=70000', '--log-level=loud'], {
-      HEADGATE_PUBLIC_URL: 'ftp://x',
-      HEADGATE_TYPO: '1',
-    });
-    assert.equal(bad.code, 1);
-    assert.equal(bad.stdout, '');
-    assert.equal(bad.stderr.trim().split('\n').length, 4, bad.stderr);
-    const open = await headgateCommand(['start', '--sql-host=0.0.0.0']);
-    assert.equal(open.code, 1);
-    assert.match(
-      open.stderr,
-      /^headgate: HEADGATE_SQL_HOST=0\.0\.0\.0 would let in anybody.*HEADGATE_INSECURE/,
-    );
-    const config = await headgateCommand(['config', '--sql-port', '5000'], {
-      HEADGATE_DATABASE_URL: 'postgresql://u:canary@h/d',
-    });
-    assert.equal(config.code, 0);
-    assert.match(config.stdout, /^HEADGATE_SQL_PORT +5000 +--sql-port$/m);
-    assert.match(config.stdout, /^HEADGATE_DATABASE_URL +\*\*\* +HEADGATE_DATABASE_URL$/m);
-    assert(!config.stdout.includes('canary'));
-    const help = await headgateCommand(['start', '--help']);
-    assert.match(help.stdout, /--data-dir <DIR>[^]*HEADGATE_DATA_DIR/);
   });
 
   test('SIGTERM answers what was taken, refuses what comes and exits 0; everything is there after a restart', async (t) => {

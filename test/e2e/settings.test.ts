@@ -39,6 +39,11 @@ suite('settings', () => {
     const key = Buffer.alloc(32, 1).toString('base64');
     const fine = await headgate('config', dataDir, { HEADGATE_MASTER_KEY: key });
     assert.deepEqual([fine.code, fine.stderr, fine.stdout.startsWith('HEADGATE_DATA_DIR')], [0, '', true]);
+    assert.match(fine.stdout, /^HEADGATE_MASTER_KEY +\*\*\* +HEADGATE_MASTER_KEY$/m);
+    assert(!fine.stdout.includes(key));
+    const several = { HEADGATE_PUBLIC_URL: 'ftp://x', HEADGATE_TYPO: '1', HEADGATE_LOG_LEVEL: 'loud' };
+    const { stderr } = await headgate('config', dataDir, several, ['--sql-port=70000']);
+    assert.equal(stderr.trim().split('\n').length, 4, stderr);
   });
 
   test('ports and addresses are checked before anything is created', async (t) => {
