@@ -44,7 +44,7 @@ async function watchdogPid(cluster: string): Promise<number> {
 }
 
 test(
-  'an orphan, whose watchdog was killed too, is stopped and the directory served',
+  'an orphaned PostgreSQL without its watchdog is stopped by the next start, which uses its data directory',
   { skip: !onLinux },
   async (t) => {
     const dataDir = join(await folderFor(t), 'data');
@@ -85,40 +85,44 @@ test('the embedded server of a killed Headgate stops by itself', async (t) => {
   }
 });
 
-test('an embedded server that somebody started by hand is left alone', { skip: !onLinux }, async (t) => {
-  const dataDir = join(await folderFor(t), 'data');
-  await fromTemplate(dataDir);
-  await (await openEmbeddedEngine({ dataDir, observe: silent })).close();
-  const cluster = join(dataDir, 'pg');
-  const { uid, gid } = await stat(cluster);
-  const user = process.getuid?.() === 0 ? { uid, gid } : {};
-  const programs = await folderFor(t);
-  await chmod(programs, 0o755);
-  const server = spawn(
-    join(reachable(embeddedBin, programs, user), 'postgres'),
-    ['-D', '/proc/self/cwd', '-c', 'listen_addresses=', '-c', 'unix_socket_directories=run'],
-    {
-      cwd: cluster,
-      env: { LC_ALL: 'C' },
-      stdio: ['ignore', 'ignore', 'pipe'],
-      ...user,
-    },
-  );
-  const exited = once(server, 'exit');
-  onEnd(t, 'server', async () => {
-    server.kill('SIGINT');
-    await exited;
-  });
-  await once(server.stderr, 'data');
-  while (!(await readFile(join(cluster, 'postmaster.pid'), 'utf8').catch(() => '')).includes('ready')) {
-    await new Promise(setImmediate);
-  }
-  await assert.rejects(openOnce(t, dataDir), {
-    name: 'EngineError',
-    message: `the database in ${cluster} is in use by a PostgreSQL that Headgate did not start (pid ${server.pid})`,
-  });
-  assert.equal(server.exitCode, null);
-});
+test(
+  'a PostgreSQL that was started by hand on the data directory is left alone, and Headgate refuses to start',
+  { skip: !onLinux },
+  async (t) => {
+    const dataDir = join(await folderFor(t), 'data');
+    await fromTemplate(dataDir);
+    await (await openEmbeddedEngine({ dataDir, observe: silent })).close();
+    const cluster = join(dataDir, 'pg');
+    const { uid, gid } = await stat(cluster);
+    const user = process.getuid?.() === 0 ? { uid, gid } : {};
+    const programs = await folderFor(t);
+    await chmod(programs, 0o755);
+    const server = spawn(
+      join(reachable(embeddedBin, programs, user), 'postgres'),
+      ['-D', '/proc/self/cwd', '-c', 'listen_addresses=', '-c', 'unix_socket_directories=run'],
+      {
+        cwd: cluster,
+        env: { LC_ALL: 'C' },
+        stdio: ['ignore', 'ignore', 'pipe'],
+        ...user,
+      },
+    );
+    const exited = once(server, 'exit');
+    onEnd(t, 'server', async () => {
+      server.kill('SIGINT');
+      await exited;
+    });
+    await once(server.stderr, 'data');
+    while (!(await readFile(join(cluster, 'postmaster.pid'), 'utf8').catch(() => '')).includes('ready')) {
+      await new Promise(setImmediate);
+    }
+    await assert.rejects(openOnce(t, dataDir), {
+      name: 'EngineError',
+      message: `the database in ${cluster} is in use by a PostgreSQL that Headgate did not start (pid ${server.pid})`,
+    });
+    assert.equal(server.exitCode, null);
+  },
+);
 
 /** The server of a Headgate that lives, its cluster and its user. */
 async function served(t: TestContext) {
@@ -132,7 +136,7 @@ async function served(t: TestContext) {
   return { child, cluster, user: process.getuid?.() === 0 ? { uid, gid } : null };
 }
 
-test('the server of a Headgate that lives is no orphan, whatever became of its lock', async (t) => {
+test('the PostgreSQL of a running Headgate is not taken for an orphan', async (t) => {
   const { child, cluster, user } = await served(t);
   await assert.rejects(
     stopOrphan(cluster, user, 1_000),
@@ -141,19 +145,23 @@ test('the server of a Headgate that lives is no orphan, whatever became of its l
   assert.equal(child.process.exitCode, null);
 });
 
-test('a server is known by its folder, under whatever path that is seen', { skip: !onLinux }, async (t) => {
-  const { child, cluster, user } = await served(t);
-  const elsewhere = join(await folderFor(t), 'elsewhere');
-  await mkdir(elsewhere);
-  if (spawnSync('mount', ['--bind', cluster, elsewhere]).status !== 0)
-    return t.skip('nothing can be mounted here');
-  onEnd(t, 'mount', () => void spawnSync('umount', [elsewhere]));
-  const pid = await postmasterPid(join(cluster, '..'));
-  assert.deepEqual(await holderOf(pid, elsewhere, user), { is: 'served', by: child.process.pid });
-  assert.deepEqual(await strangerEnv(elsewhere, user), {});
-});
+test(
+  'the PostgreSQL of a running Headgate is recognised under another path of its data directory',
+  { skip: !onLinux },
+  async (t) => {
+    const { child, cluster, user } = await served(t);
+    const elsewhere = join(await folderFor(t), 'elsewhere');
+    await mkdir(elsewhere);
+    if (spawnSync('mount', ['--bind', cluster, elsewhere]).status !== 0)
+      return t.skip('nothing can be mounted here');
+    onEnd(t, 'mount', () => void spawnSync('umount', [elsewhere]));
+    const pid = await postmasterPid(join(cluster, '..'));
+    assert.deepEqual(await holderOf(pid, elsewhere, user), { is: 'served', by: child.process.pid });
+    assert.deepEqual(await strangerEnv(elsewhere, user), {});
+  },
+);
 
-test('PostgreSQL is told to disregard a pid only when that is certainly a stranger', async (t) => {
+test('PostgreSQL gets PG_GRANDPARENT_PID only for the pid of a running process of another program', async (t) => {
   const cluster = await folderFor(t);
   const told = async (pid: number) => {
     await writeFile(join(cluster, 'postmaster.pid'), `${pid}\n`);
@@ -165,7 +173,7 @@ test('PostgreSQL is told to disregard a pid only when that is certainly a strang
   assert.deepEqual(await told(ended.pid ?? 0), {});
 });
 
-test('a server that cannot be seen from here, as of another container, is noticed by its socket', async (t) => {
+test('a PostgreSQL of another container is noticed by its socket, and Headgate refuses to start', async (t) => {
   const socket = join(await folderFor(t), '.s.PGSQL.5432');
   await refuseUnseenServer('the cluster', socket, 0);
   const server = createServer().listen(socket);

@@ -36,7 +36,7 @@ async function query<R extends QueryResultRow>(engine: Engine, sql: string): Pro
   }
 }
 
-test('SIGKILL of Headgate while it writes: restarted at once, and nothing acknowledged is lost', async (t) => {
+test('the embedded engine loses no acknowledged row when Headgate is killed by SIGKILL and restarted at once', async (t) => {
   const dataDir = join(await folderFor(t), 'data');
   await fromTemplate(dataDir);
   let acked = 0;
@@ -65,7 +65,7 @@ test('SIGKILL of Headgate while it writes: restarted at once, and nothing acknow
   assert.equal(row.last, row.rows);
 });
 
-test('SIGKILL of Headgate during the first start: the next start begins again', async (t) => {
+test('a start after a first one that was killed by SIGKILL begins again and succeeds', async (t) => {
   const dataDir = join(await folderFor(t), 'data');
   for (const kind of ['engine.starting', 'engine.starting', 'engine.said']) {
     const child = new EngineChild({ dataDir });
@@ -85,7 +85,7 @@ test('SIGKILL of Headgate during the first start: the next start begins again', 
   assert.deepEqual((await readdir(dataDir)).sort(), ['headgate.json', 'lock', 'pg']);
 });
 
-test('SIGKILL of the server: said, restarted, ready again, with the rows', async (t) => {
+test('a PostgreSQL killed by SIGKILL is reported and restarted, and its rows are still there', async (t) => {
   const dataDir = join(await folderFor(t), 'data');
   await fromTemplate(dataDir);
   const spy = new Spy();
@@ -135,7 +135,7 @@ const [copied] = sampleOf(['shared', 'beside the data'], 1);
 const bySample = (kind: string) => (isLong || copied === kind ? test : inLong);
 
 bySample('shared')(
-  'a package without its postinstall, under a folder closed to the server’s user',
+  'the embedded engine starts from a package without postinstall in a folder closed to the user of PostgreSQL',
   async (t) => {
     if (!asRoot) return t.skip('only root');
     const folder = await folderFor(t);
@@ -159,7 +159,7 @@ bySample('shared')(
 );
 
 bySample('beside the data')(
-  'a package that cannot be run in place is copied beside the data where that can be reached',
+  'a PostgreSQL package in a closed folder is copied to the data directory if the user of PostgreSQL can reach it',
   async (t) => {
     const folder = await folderFor(t);
     const packageDir = await barePackage(folder);
@@ -199,7 +199,7 @@ async function listing(folder: string): Promise<string[]> {
   );
 }
 
-test('a foreign or damaged folder is refused in one line, and nothing is touched', async (t) => {
+test('a foreign or damaged data directory is refused in one line and not changed', async (t) => {
   const folder = await folderFor(t);
   const refused = async (dataDir: string, message: RegExp): Promise<void> => {
     const before = await listing(dataDir);
@@ -243,7 +243,7 @@ test('a foreign or damaged folder is refused in one line, and nothing is touched
   });
 });
 
-test('a setting that PostgreSQL refuses is told in one line, and nobody is left running', async (t) => {
+test('a postgresql.conf that PostgreSQL refuses is reported in one line, and the next start can use the directory', async (t) => {
   const dataDir = join(await folderFor(t), 'data');
   await fromTemplate(dataDir);
   const first = await openEmbeddedEngine({ dataDir, observe: silent });

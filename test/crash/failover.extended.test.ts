@@ -7,7 +7,7 @@ import { seededRandom } from '../support/random.ts';
 import { times } from '../support/sample.ts';
 import { requireTool } from '../support/tools.ts';
 
-test('a primary dies under load and its synchronous standby takes over, again and again: no 200 is lost', async (t) => {
+test('no request answered 200 is lost in failovers under load from a primary to its synchronous standby', async (t) => {
   // pg_basebackup stands beside it; in PATH there may be only a wrapper of that one.
   const program = requireTool(t, 'initdb');
   if (program === null) return;

@@ -18,14 +18,14 @@ function judge({ tally: { lost, surplus }, odd, recoveredMs }: FaultRun): void {
     for (const ms of times) assert(ms <= (bounds[kind] ?? 5_000), `${kind}: ${ms} ms`);
 }
 
-test('20 rounds of killed and stopped engines and full disks lose and double nothing', async (t) => {
+test('no request answered 200 is lost or stored twice in 20 rounds of killed and stopped engines and full disks', async (t) => {
   const disk = await smallDisk(t);
   const run = await engineFaults(t, 20, disk.dataDir, disk.fill);
   t.diagnostic(describe(run));
   judge(run);
 });
 
-test('10 rounds of bad networks lose and double nothing', async (t) => {
+test('no request answered 200 is lost or stored twice in 10 rounds of faults of the network to PostgreSQL', async (t) => {
   const run = await networkFaults(t, 10);
   t.diagnostic(describe(run));
   judge(run);

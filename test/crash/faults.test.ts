@@ -15,11 +15,11 @@ function judge(t: TestContext, run: FaultRun): void {
 
 const test = sampledTests(1, 2);
 
-test('processes of the engine killed and stopped, its disk full: no 200 is lost, no row is there twice', async (t) => {
+test('no request answered 200 is lost or stored twice when the engine is killed, stopped or out of disk space', async (t) => {
   const disk = await smallDisk(t);
   judge(t, await engineFaults(t, 1, disk.dataDir, disk.fill));
 });
 
-test('a network that resets, stalls and tears: no 200 is lost, no row is there twice', async (t) => {
+test('no request answered 200 is lost or stored twice when connections to PostgreSQL are reset, stalled and cut', async (t) => {
   judge(t, await networkFaults(t, 1));
 });

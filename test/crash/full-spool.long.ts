@@ -17,7 +17,7 @@ const bytesMax = Number(process.env['HEADGATE_TEST_SPOOL_MIB'] ?? 1_024) * mebib
 const moreMsMax = 2_000;
 const moreMemoryMax = 64 * mebibyte;
 
-test(`a spool of ${bytesMax / mebibyte} MiB: started over, and handed over, without the database and with it`, async (t) => {
+test(`a full spool of ${bytesMax / mebibyte} MiB does not delay a start, and is handed over when the database is back`, async (t) => {
   const server = await MortalServer.start(t, ['fsync=off', 'max_wal_size=4GB']);
   const dataDir = await temporaryFolder(t);
   const env = { HEADGATE_DATABASE_URL: server.databaseUrl, HEADGATE_SPOOL_BYTES: String(bytesMax) };

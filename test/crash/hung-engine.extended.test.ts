@@ -51,7 +51,7 @@ async function stopsInTime(headgate: Headgate): Promise<void> {
 }
 
 suite('a stop with a hung engine', { skip: process.platform !== 'linux' }, () => {
-  test('the embedded one: ended by SIGKILL, nothing of it is left, and nothing that was answered is lost', async (t) => {
+  test('a stop with a hung embedded engine kills all of its processes and loses no row answered 200', async (t) => {
     const dataDir = await temporaryFolder(t);
     const headgate = await startHeadgate(t, { dataDir });
     await makeBusy(t, headgate, 'dev');

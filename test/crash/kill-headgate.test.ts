@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { killCycles } from '../support/kill-cycles.ts';
 import { seededRandom } from '../support/random.ts';
 
-test('killed twice under load and started again at once: no 200 is lost, no row is there twice', async (t) => {
+test('a Headgate killed twice under load loses no request answered 200 and stores none twice', async (t) => {
   const { random, seed } = seededRandom();
   const tally = await killCycles(t, 2, random);
   t.diagnostic(

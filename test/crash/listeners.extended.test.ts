@@ -127,7 +127,7 @@ suite('listener processes', () => {
     assert.ok(statuses.filter((status) => status === 200).length >= 11, String(statuses));
   });
 
-  test('end by themselves when the main process is killed, and it can be started again at once', async (t) => {
+  test('listener processes end by themselves when the main process is killed, and it can be started again at once', async (t) => {
     const dataDir = await temporaryFolder(t);
     let headgate = await startHeadgate(t, { env, dataDir });
     const { ledger, load, running, more } = await underLoad(t, headgate);

@@ -30,7 +30,7 @@ const keys = times(40, 200);
 const senders = 8;
 
 test(
-  'two Headgates, kills and the disk between: the table ends in the newest of all that was sent',
+  'a table with version has the newest row of each key after kills of Headgate and outages with a spool',
   { timeout: 1_200_000 },
   async (t) => {
     const { random, seed } = seededRandom();

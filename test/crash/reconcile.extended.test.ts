@@ -221,8 +221,8 @@ async function github(t: TestContext): Promise<void> {
 
 for (const [name, run] of sampleOf(
   [
-    ['Stripe: events of which a fifth never arrives', stripe],
-    ['GitHub: deliveries of which a fifth never arrives, within the rate of the API', github],
+    ['reconcile fetches each Stripe event that never arrived, despite kills and API failures', stripe],
+    ['reconcile gets each GitHub delivery that never arrived, within the rate limit of the API', github],
   ] as const,
   1,
 ))

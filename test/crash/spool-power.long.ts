@@ -17,7 +17,7 @@ import { within } from '../support/within.ts';
 
 const secret = 'power test';
 
-test('the power fails: what was answered 200 or 202 is stored exactly once', async (t) => {
+test('a power failure leaves each request answered 200 or 202 stored exactly once', async (t) => {
   const program = process.env['HEADGATE_LAZYFS'];
   if (program === undefined) return skipFor(t, 'LazyFS (HEADGATE_LAZYFS)');
   const { random, seed } = seededRandom();

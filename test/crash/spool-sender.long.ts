@@ -17,7 +17,7 @@ const outageS = Number(process.env['HEADGATE_TEST_OUTAGE_S'] ?? 20);
 const senders = 16;
 const secret = 'sender test';
 
-test(`${deliveries} deliveries, each sent once: a planned restart, a failover, ${outageS} s without a database`, async (t) => {
+test(`${deliveries} deliveries, each sent once, are stored through a restart, a failover and ${outageS} s without a database`, async (t) => {
   const program = requireTool(t, 'initdb');
   if (program === null) return;
   const replicas = await Replicas.start(dirname(realpathSync(program)));

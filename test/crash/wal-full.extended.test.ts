@@ -5,7 +5,7 @@ import { startHeadgate } from '../support/headgate.ts';
 import { smallDisk } from '../support/small-disk.ts';
 import { within } from '../support/within.ts';
 
-test('the log is full: PANIC, 503, and by itself back when there is room, with all that was answered 200', async (t) => {
+test('a full disk of the write-ahead log gives 503 until there is room, and no row answered 200 is lost', async (t) => {
   const { dataDir, fill } = await smallDisk(t);
   if (fill === null) return t.skip('no disk of its own can be filled here');
   // The copy that other tests begin with has a log whose files take no room before they are written.
