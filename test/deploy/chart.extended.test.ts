@@ -70,7 +70,7 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
     assert.doesNotMatch(stdout, /WARNING|ERROR/);
   });
 
-  test("the specification's value opens 4560 on the Service and starts the listener; without it neither", async (t) => {
+  test('the chart value frontendComponent.webhookListener opens port 4560 of the Service and starts the listener', async (t) => {
     const helm = await helmOf(t);
     const on = await rendered(helm, release, listener);
     const service = on.find(({ kind, metadata }) => kind === 'Service' && metadata.name === release);
@@ -87,7 +87,7 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
     }
   });
 
-  test('the chart renders what the operator applies, over the whole matrix', async (t) => {
+  test('the chart renders the same objects as the operator applies for each specification of the matrix', async (t) => {
     const helm = await helmOf(t);
     for await (const { name, spec, objects } of renderedMatrix(helm)) {
       const wanted = manifestsOf(chartDeployment(release, spec));
@@ -102,7 +102,7 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
     }
   });
 
-  test('every object of the matrix is one that the Kubernetes schemas know, to the last field', async (t) => {
+  test('each object that the chart renders matches the Kubernetes schemas', async (t) => {
     const helm = await helmOf(t);
     for await (const { name, objects } of renderedMatrix(helm)) {
       for (const object of objects) {
@@ -132,7 +132,7 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
     );
   });
 
-  test('environment variables are settings that exist, and SIGTERM leaves time for the drain', async (t) => {
+  test('the chart sets existing settings only, and its grace period leaves time for the drain', async (t) => {
     const helm = await helmOf(t);
     const settings = new Set<string>(Object.values(settingsTable).map(({ env }) => env));
     for await (const { objects } of renderedMatrix(helm)) {
@@ -211,7 +211,7 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
     }
   });
 
-  test('every value is in the schema, and every property of the schema is a value', async () => {
+  test("the chart's values.yaml and values.schema.json have the same properties", async () => {
     const values = parse(await readFile(join(chartPath, 'values.yaml'), 'utf8')) as Record<string, object>;
     const schema = JSON.parse(await readFile(join(chartPath, 'values.schema.json'), 'utf8')) as {
       properties: Record<string, { properties?: Record<string, unknown> }>;
@@ -224,7 +224,7 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
     }
   });
 
-  test('numbers of extraEnv are texts, a registry of the parent chart counts, and what is managed is known', async (t) => {
+  test('the chart quotes numbers of extraEnv, uses global.imageRegistry, and lists all variables that it manages', async (t) => {
     const helm = await helmOf(t);
     const values = {
       global: { imageRegistry: 'registry.example:5000/' },
@@ -260,7 +260,7 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
     }
   });
 
-  test('a connection string given as a value goes into a Secret and nowhere else', async (t) => {
+  test('the chart renders database.url into a Secret and nowhere else', async (t) => {
     const helm = await helmOf(t);
     const url = 'postgresql://headgate:pass%2Fword@db.example:5432/hooks';
     const objects = await rendered(helm, release, { ...listener, database: { url } });
@@ -292,7 +292,7 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
     assert.equal(found.split(JSON.stringify(text)).length > 10, true);
   });
 
-  test('a generated master key is 32 bytes, another one each time, and outlives the release', async (t) => {
+  test('the chart generates a new master key of 32 bytes for each release and keeps it at uninstall', async (t) => {
     const helm = await helmOf(t);
     const keys = new Set<string>();
     for (let i = 0; i < 2; i++) {
@@ -347,7 +347,7 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
     assert.doesNotMatch(off, /4560|curl/);
   });
 
-  test('golden manifests: a change of what is deployed is seen in review', async (t) => {
+  test('the chart renders its golden manifests', async (t) => {
     const helm = await helmOf(t);
     const external = { ...listener, replicas: 2, database: { existingSecret: 'hooks-database' } };
     for (const [name, values] of Object.entries({ default: {}, listener, external })) {

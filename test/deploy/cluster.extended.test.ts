@@ -52,7 +52,7 @@ suite(isReal ? 'operator on a cluster' : 'operator on the stand-in', () => {
     });
   });
 
-  test('an operator that ends half-way is followed by one that finishes; of two, one is at work', async (t) => {
+  test('a second operator finishes the work of one that ended half-way, and of two operators only one leads', async (t) => {
     const live = await LiveCluster.open(t);
     const first = live.operator(t, 'first');
     await live.create('hooks', { enableWebhookListener: true });
@@ -82,7 +82,7 @@ suite(isReal ? 'operator on a cluster' : 'operator on the stand-in', () => {
     await live.until(async () => assert.equal(await live.condition('hooks', 'Degraded'), 'False AsAskedFor'));
   });
 
-  test('deleted, its volume and its key stay; with deleteWithResource they go', async (t) => {
+  test('volume and master key outlive a deleted Headgate resource, unless it has deleteWithResource', async (t) => {
     const live = await LiveCluster.open(t);
     live.operator(t, 'one');
     await live.create('hooks', {});

@@ -74,8 +74,8 @@ function checkHeadgate(name: string, service: ComposeService): void {
   }
 }
 
-suite('compose', () => {
-  test('compose.yaml: one Headgate with its own engine, its doors on loopback but for the listener', async () => {
+suite('the compose files', () => {
+  test('compose.yaml defines one Headgate with its own engine and publishes only the listener beyond loopback', async () => {
     const { services, volumes, networks } = await read('compose.yaml');
     assert.deepEqual(Object.keys(services), ['headgate']);
     const { headgate } = services;
@@ -89,7 +89,7 @@ suite('compose', () => {
     assert.equal(settings.insecure, true);
   });
 
-  test('compose.external.yaml: two alike on one PostgreSQL, one key, addresses that nginx knows', async () => {
+  test('compose.external.yaml defines two equal Headgates on one PostgreSQL, at the addresses in nginx.conf', async () => {
     const { services, networks } = await read('compose.external.yaml');
     const { 'headgate-a': a, 'headgate-b': b, nginx, postgres, ...rest } = services;
     assert(a !== undefined && b !== undefined && nginx !== undefined && postgres !== undefined);

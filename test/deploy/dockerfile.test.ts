@@ -38,14 +38,14 @@ function isSent(path: string): boolean {
 }
 
 suite('the Dockerfile', () => {
-  test('builds on a Debian slim image of a Node LTS, named by its version, in stages with names', () => {
+  test('the Dockerfile builds in named stages on Debian slim images of a Node LTS', () => {
     for (const stage of file.stages) {
       assert.match(stage.image, /^node:(22|24)-(bookworm|trixie)-slim$/);
       assert.notEqual(stage.name, '');
     }
   });
 
-  test('brings the Kubernetes client in the version that the operator was tested with', async () => {
+  test('the Dockerfile installs the version of the Kubernetes client that the operator is tested with', async () => {
     const read = async (path: string) =>
       JSON.parse(await readFile(join(root, path), 'utf8')) as Record<string, Record<string, string>>;
     const name = '@kubernetes/client-node';
@@ -68,7 +68,7 @@ suite('the Dockerfile', () => {
     assert.deepEqual(only('EXPOSE').text.split(' '), ['4560', '4561', '4567']);
   });
 
-  test('copies only what is there and is sent to the builder, adds nothing from elsewhere, holds no secret', async () => {
+  test('the Dockerfile copies only existing files that are sent to the builder, downloads nothing and holds no secret', async () => {
     for (const stage of file.stages) {
       for (const { text, flags } of all(stage, 'COPY')) {
         if (flags['from'] !== undefined) {

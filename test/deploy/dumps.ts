@@ -61,7 +61,7 @@ async function rowsOf(t: TestContext, headgate: Headgate, database: string): Pro
   return rows[0]?.n ?? 0;
 }
 
-test('pg_dump, pg_restore and pg_basebackup of version 18', async (t) => {
+test('PostgreSQL 18 dumps, restores and base backups of a Headgate work', async (t) => {
   const folder = await temporaryFolder(t);
   // Nobody is there: no log of a sender can be read.
   const apis = { HEADGATE_RECONCILE_APIS: 'stripe=http://127.0.0.1:9' };
@@ -77,14 +77,17 @@ test('pg_dump, pg_restore and pg_basebackup of version 18', async (t) => {
     SQL_PORT: String(headgate.ports.sql.port),
   };
 
-  await t.test('a dump through the SQL port, restored into another database, is served there', async () => {
-    const before = await whileServing(t, headgate, 'dump', env);
-    await shell('undump', env);
-    assert((await rowsOf(t, headgate, 'again')) >= before);
-  });
+  await t.test(
+    'a dump by pg_dump through the SQL port is served after a restore into another database',
+    async () => {
+      const before = await whileServing(t, headgate, 'dump', env);
+      await shell('undump', env);
+      assert((await rowsOf(t, headgate, 'again')) >= before);
+    },
+  );
 
   await t.test(
-    'restored on another server it says nothing but which roles are missing there, and is served',
+    'a dump restored on another server is served; pg_restore reports only roles that are missing there',
     async () => {
       const root = await headgate.client(t);
       await root.query('CREATE ROLE app LOGIN; CREATE SCHEMA app AUTHORIZATION app');
@@ -157,7 +160,7 @@ test('pg_dump, pg_restore and pg_basebackup of version 18', async (t) => {
   );
 
   await t.test(
-    'versions, tombstones, logs of senders and leases go along, to another server, and are gone on with there',
+    'a dump carries versions, tombstones, sender logs and leases to another server, where they stay in force',
     async () => {
       const root = await headgate.client(t);
       await root.query(`CREATE DATABASE jobs`);
@@ -241,7 +244,7 @@ test('pg_dump, pg_restore and pg_basebackup of version 18', async (t) => {
     },
   );
 
-  await t.test('a base backup is a data directory, and Headgate starts from it', async () => {
+  await t.test('Headgate starts from a base backup by pg_basebackup as its data directory', async () => {
     await mkdir(env.BACKUP);
     const before = await whileServing(t, headgate, 'base', env);
     const second = await startHeadgate(t, { dataDir: env.BACKUP });

@@ -65,7 +65,7 @@ suite('leader election', () => {
     assert.equal(holder(server), 'second');
   });
 
-  test('of ten operators one leads; when the leader vanishes, one other takes over', async (t) => {
+  test('of ten operators one leads, and one other takes over when the leader vanishes', async (t) => {
     const server = await startApiServer(t);
     const operators = Array.from({ length: 10 }, (_, i) => startOperator(t, server, { identity: `o${i}` }));
     await Promise.race(operators.map((it) => it.says('operator.leading')));
@@ -83,7 +83,7 @@ suite('leader election', () => {
     assert.match(holder(server) ?? '', /^o\d$/);
   });
 
-  test('the API server is away: not ready after a while, and back when it is back', async (t) => {
+  test('an operator is not ready while the API server fails, and leads again when it is back', async (t) => {
     const server = await startApiServer(t);
     const one = startOperator(t, server);
     await one.says('operator.leading');

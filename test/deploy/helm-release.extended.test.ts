@@ -81,8 +81,8 @@ suite('an upgrade of the chart', () => {
   });
 });
 
-suite('what the chart makes beside what the operator applies', () => {
-  test('a release may be called by a number; a name that no Service may have is refused', async (t) => {
+suite('objects that only the chart makes', () => {
+  test('the chart accepts numbers as release names and refuses names that no Service can have', async (t) => {
     const helm = await requireKubeTool(t, 'helm');
     if (helm === null) return;
     const template = (name: string, ...set: string[]) => {
@@ -97,7 +97,7 @@ suite('what the chart makes beside what the operator applies', () => {
     }
   });
 
-  test('labels and annotations of all objects are on all, the labels on the pods, and no selector has them', async (t) => {
+  test('the chart puts commonLabels and commonAnnotations on all objects, the labels on pods, and on no selector', async (t) => {
     const helm = await requireKubeTool(t, 'helm');
     if (helm === null) return;
     const values = {
@@ -196,7 +196,7 @@ suite('what the chart makes beside what the operator applies', () => {
     );
   });
 
-  test('the icon is icon.svg, and nothing in it is loaded from elsewhere', async () => {
+  test("the chart's icon is icon.svg, which loads nothing from elsewhere", async () => {
     const { icon } = parse(await readFile(join(chartPath, 'Chart.yaml'), 'utf8')) as { icon: string };
     const svg = await readFile(join(chartPath, 'icon.svg'), 'utf8');
     assert.equal(icon, `data:image/svg+xml;base64,${Buffer.from(svg).toString('base64')}`);

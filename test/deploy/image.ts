@@ -20,14 +20,14 @@ const { root, config, bills } = JSON.parse(
   readFileSync(process.env['HEADGATE_IMAGE'] ?? '', 'utf8'),
 ) as Built;
 
-suite('the image', () => {
-  test('serves, as uid 10001 on a read-only root, and stops in time', async (t) => {
+suite('the container image', () => {
+  test('the container image serves as uid 10001 on a read-only root, and stops in time', async (t) => {
     assert.deepEqual([config.StopSignal, config.User], ['SIGTERM', '10001:10001']);
     const image = builtImage(root, config);
     await serves(t, image, join(await temporaryFolder(t), 'volume'));
   });
 
-  test('holds no package that its bill of materials does not name', (t) => {
+  test('the container image contains no npm package that its bill of materials does not list', (t) => {
     const listed = bills.map((path) => {
       const { components } = JSON.parse(readFileSync(path, 'utf8')) as {
         components: readonly { group?: string; name: string; version: string; purl: string }[];

@@ -96,10 +96,10 @@ async function runHelmTest(helm: string, spec: HeadgateSpec, seconds: number) {
   return run(process.execPath, args, { env: { READY_URL: url, READY_SECONDS: String(seconds) } });
 }
 
-suite('the manifests start', () => {
+suite('Headgate started from the Kubernetes manifests', () => {
   // That the chart renders what the operator applies is held by chart.test.
   for (const by of sampleOf(['chart', 'operator'] as const, 1)) {
-    test(`the manifests of the ${by} start: the webhook port answers with the listener, and is closed without`, async (t) => {
+    test(`Headgate started from the manifests of the ${by} opens the webhook port only with the listener enabled`, async (t) => {
       const [webhook = 0, sql = 0, gateway = 0, admin = 0] = await freePorts(4);
       const ports = { webhook, sql, gateway, admin };
       for (const enableWebhookListener of [true, false]) {

@@ -58,7 +58,7 @@ async function startCommand(t: TestContext, server: ApiServer, identity: string)
 }
 
 suite('headgate operator', () => {
-  test('deploys, answers its probes, ends with 0 at SIGTERM and hands its lease over', async (t) => {
+  test('headgate operator deploys, answers its probes, exits with 0 on SIGTERM and releases its lease', async (t) => {
     const server = await startApiServer(t);
     const first = await startCommand(t, server, 'first');
     await first.says(/operator\.leading/);

@@ -38,9 +38,9 @@ const steps = 40;
 const every = times(4, 1);
 const [first = 0] = sampleOf([0, 1, 2, 3].slice(0, every), 1);
 
-suite('operator, when', () => {
+suite('the operator under faults', () => {
   for (const lost of ['lost before', 'lost after'] as const) {
-    test(`operator killed at any write (the write is ${lost}): the next one reaches the same state`, async (t) => {
+    test(`an operator killed at any write (${lost} it takes effect) is succeeded by one that completes the state`, async (t) => {
       for (let step = first; step < steps; step += every) {
         const server = await startApiServer(t);
         createHeadgate(server, 'hooks', spec);
@@ -80,7 +80,7 @@ suite('operator, when', () => {
     });
   }
 
-  test('operator with one request in five lost or refused: it reaches the same state', async (t) => {
+  test('the operator reaches the wanted state although many of its requests are lost or refused', async (t) => {
     const server = await startApiServer(t);
     const faults: Fault[] = [
       'lost before',
@@ -107,7 +107,7 @@ suite('operator, when', () => {
     assert.equal(operator.unavailable, null);
   });
 
-  test('operator with broken or expired (410) watches: no change is missed', async (t) => {
+  test('the operator misses no change while its watches break or expire (410)', async (t) => {
     const server = await startApiServer(t);
     startOperator(t, server);
     createHeadgate(server, 'hooks', spec);
@@ -127,7 +127,7 @@ suite('operator, when', () => {
     }
   });
 
-  test('operator with more Headgates than one list page: each is deployed', async (t) => {
+  test('the operator deploys each Headgate when they do not fit in one list page', async (t) => {
     const server = await startApiServer(t);
     const names = Array.from({ length: 7 }, (_, i) => `h${i}`);
     for (const name of names) createHeadgate(server, name, {});
@@ -139,7 +139,7 @@ suite('operator, when', () => {
     assert.equal(pages.length, 3);
   });
 
-  test('somebody changes the Headgate between its reading and its writing, neither change is lost', async (t) => {
+  test('the operator keeps a change of finalizers made between its reading and its writing', async (t) => {
     const server = await startApiServer(t);
     let changes = 0;
     server.fault = ({ verb, resource, subresource }) => {
@@ -159,7 +159,7 @@ suite('operator, when', () => {
     );
   });
 
-  test('a name is taken by something that is not its own: told, and left alone, until it is free', async (t) => {
+  test('the operator reports NameTaken for a foreign Service of the same name and leaves it alone until it is gone', async (t) => {
     const server = await startApiServer(t);
     const { resource } = server.where('Service', 'hooks');
     const theirs = { metadata: { name: 'hooks', namespace: 'hooks' }, spec: { type: 'ExternalName' } };
@@ -173,7 +173,7 @@ suite('operator, when', () => {
     await eventually(server, () => assert.deepEqual(server.names(), whole));
   });
 
-  test('the cluster refuses one object, the others are right and the owner reads why', async (t) => {
+  test('the operator reports an object that the API server refuses, and applies the others', async (t) => {
     const server = await startApiServer(t);
     startOperator(t, server);
     createHeadgate(server, 'hooks', { ...spec, storage: { size: '50Gi' } });
@@ -192,7 +192,7 @@ suite('operator, when', () => {
     });
   });
 
-  test('a spec that cannot be built came past the CRD: told, nothing deployed; paused: nothing changed', async (t) => {
+  test('the operator reports an invalid spec and deploys nothing for it, and changes nothing while paused', async (t) => {
     const server = await startApiServer(t);
     startOperator(t, server, { image: null });
     createHeadgate(server, 'hooks', { ...spec, replicas: 2 });
@@ -216,7 +216,7 @@ suite('operator, when', () => {
     });
   });
 
-  test('a deleted Headgate resource: its objects go, volume and key stay for a new one of the name', async (t) => {
+  test('the objects of a deleted Headgate resource go, its volume and key stay for a new one of the same name', async (t) => {
     const server = await startApiServer(t);
     startOperator(t, server);
     createHeadgate(server, 'hooks', spec);
@@ -233,7 +233,7 @@ suite('operator, when', () => {
     assert.deepEqual(server.object('Secret', 'hooks-master-key'), key);
   });
 
-  test('a Headgate resource deleted with deleteWithResource, also while paused: nothing is left', async (t) => {
+  test('a paused Headgate resource with deleteWithResource leaves nothing when it is deleted', async (t) => {
     const server = await startApiServer(t);
     startOperator(t, server);
     createHeadgate(server, 'hooks', { ...spec, storage: { deleteWithResource: true } });
@@ -243,7 +243,7 @@ suite('operator, when', () => {
     await eventually(server, () => assert.deepEqual(server.names(), []));
   });
 
-  test('somebody else’s volume carries the name: it is not deleted with the Headgate', async (t) => {
+  test('a PersistentVolumeClaim of somebody else is not deleted with a Headgate resource', async (t) => {
     const server = await startApiServer(t);
     startOperator(t, server);
     createHeadgate(server, 'hooks', {
@@ -266,7 +266,7 @@ suite('operator, when', () => {
     );
   });
 
-  test('operator with exactly its ClusterRole: everything works, and every right is used', async (t) => {
+  test('the operator works with exactly its ClusterRole and uses every right of it', async (t) => {
     const server = await startApiServer(t);
     const file = readFileSync(new URL('../../../deploy/operator/rbac.yaml', import.meta.url), 'utf8');
     const roles = parseAllDocuments(file).map((it) => it.toJS() as { kind: string; rules?: Rule[] });
@@ -328,7 +328,7 @@ suite('operator, when', () => {
     );
   });
 
-  test("the operator's timeouts leave room for each other", () => {
+  test("the operator's deadline and retries to renew its lease fit into the lease's duration", () => {
     const { operatorLeaseSeconds, operatorRenewDeadlineMs, operatorLeaseRetryMs } = limits;
     assert(operatorRenewDeadlineMs + 2 * operatorLeaseRetryMs < operatorLeaseSeconds * 1_000);
   });

@@ -33,7 +33,7 @@ const objects = files.flatMap((name) => manifestsIn(read(name)));
 const specSchema = headgateSchema.properties?.['spec'] as Schema;
 
 suite('deploy/operator', () => {
-  test('every object is one that the Kubernetes schemas know, to the last field', async () => {
+  test('each manifest of deploy/operator matches the Kubernetes schemas', async () => {
     for (const object of objects) {
       assert.deepEqual(await schemaProblems(object), [], `${object.kind} ${object.metadata.name}`);
     }
@@ -49,7 +49,7 @@ suite('deploy/operator', () => {
     assert.deepEqual(names(manifestsIn(stdout)), names(objects));
   });
 
-  test('the operator runs the image that it deploys, of the version of the package and the chart', () => {
+  test("the operator's manifests and the chart name the image of the package's version", () => {
     const { version } = JSON.parse(readFileSync(join(folder, '../../package.json'), 'utf8')) as {
       version: string;
     };
@@ -78,7 +78,7 @@ suite('deploy/operator', () => {
     }
   });
 
-  test('the SQL door needs a password, and nothing is set twice: the operator and the CRD hold to it', () => {
+  test('operator and CRD refuse an exposed SQL port without a password, and settings that are set twice', () => {
     const problems = (spec: HeadgateSpec) => problemsOf('hooks', completeSpec(spec)).join();
     const passwordSecret = { name: 'sql', key: 'password' };
     const databaseUrlSecret = { name: 'database', key: 'url' };
@@ -104,7 +104,7 @@ suite('deploy/operator', () => {
     );
   });
 
-  test('routes, node ports and labels that cannot be are refused: the operator and the CRD hold to it', () => {
+  test('operator and CRD refuse impossible routes, node ports and reserved labels', () => {
     const problems = (spec: HeadgateSpec) => problemsOf('hooks', completeSpec(spec)).join();
     const httpRoute = { parentRefs: [{ name: 'outside' }] };
     assert.match(problems({ httpRoute }), /httpRoute needs spec\.enableWebhookListener/);
@@ -136,7 +136,7 @@ suite('deploy/operator', () => {
     }
   });
 
-  test('the schema is structural: every part has a type, or says that it takes anything', () => {
+  test("the CRD's schema is structural: each part has a type or is int-or-string", () => {
     const walk = (schema: Schema, path: string) => {
       const isAnything = schema['x-kubernetes-int-or-string'] === true;
       assert(isAnything || schema.type !== undefined, path);

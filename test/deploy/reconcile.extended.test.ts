@@ -70,7 +70,7 @@ const eventReasons = (server: ApiServer) =>
   server.store.list(server.where('Event', '').resource, 'hooks').map((it) => it['reason']);
 
 suite('operator', () => {
-  test("the specification's field opens 4560 on the Service and starts the listener; without it neither", async (t) => {
+  test('spec.enableWebhookListener opens port 4560 of the Service and starts the listener; false closes both', async (t) => {
     const server = await startApiServer(t);
     startOperator(t, server);
     createHeadgate(server, 'hooks', { enableWebhookListener: true });
@@ -92,7 +92,7 @@ suite('operator', () => {
     assert.doesNotMatch(workload(), /4560/);
   });
 
-  test('every spec of the matrix ends up deployed, one changed into the next, with nothing left over', async (t) => {
+  test('the operator changes one spec of the matrix into the next and leaves no object over', async (t) => {
     const server = await startApiServer(t);
     startOperator(t, server);
     secret(server, 'orders-database', { dsn: 'postgresql://db/orders' });
@@ -135,7 +135,7 @@ suite('operator', () => {
     await eventually(server, () => assert.match(condition(server, 'm', 'Degraded'), /^False/));
   });
 
-  test('conditions follow the workload: not ready, rolling out, ready, stuck', async (t) => {
+  test('conditions of a Headgate resource follow its pods: not ready, rolling out, ready, stopped', async (t) => {
     const server = await startApiServer(t);
     startOperator(t, server);
     createHeadgate(server, 'hooks', {});
@@ -186,7 +186,7 @@ suite('operator', () => {
 
   // Without the listener no rule of the NetworkPolicy is left.
   for (const enableWebhookListener of [true, false]) {
-    test(`settled, ${enableWebhookListener ? 'with' : 'without'} the listener, it is left alone: no write without a reason`, async (t) => {
+    test(`the operator writes nothing to a settled Headgate ${enableWebhookListener ? 'with' : 'without'} the listener`, async (t) => {
       const server = await startApiServer(t);
       const { says } = startOperator(t, server);
       createHeadgate(server, 'hooks', { enableWebhookListener });
@@ -228,7 +228,7 @@ suite('operator', () => {
     );
   });
 
-  test('a generated master key is made once, outlives its Headgate, and is never replaced', async (t) => {
+  test('the operator generates a master key once, reports it if it is missing, and never replaces it', async (t) => {
     const server = await startApiServer(t);
     startOperator(t, server);
     createHeadgate(server, 'hooks', {});
@@ -252,7 +252,7 @@ suite('operator', () => {
     assert.equal(key(), first);
   });
 
-  test('a Secret that is missing is told, waited for, and another connection string is another pod', async (t) => {
+  test('the operator reports a missing Secret and waits for it; another connection string leads to new pods', async (t) => {
     const server = await startApiServer(t);
     startOperator(t, server);
     createHeadgate(server, 'hooks', { databaseUrlSecret: { name: 'db', key: 'url' }, replicas: 2 });
@@ -292,7 +292,7 @@ suite('operator', () => {
     assert.deepEqual(strategy, { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } });
   });
 
-  test('an autoscaler takes over the number of pods as it is, and nobody takes it back', async (t) => {
+  test('an autoscaler takes over the number of pods, and the operator no longer sets it', async (t) => {
     const server = await startApiServer(t);
     const { says } = startOperator(t, server);
     secret(server, 'db', { url: 'postgresql://db/a' });

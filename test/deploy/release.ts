@@ -113,7 +113,7 @@ async function startRegistry(t: TestContext) {
 }
 
 suite('a release', () => {
-  test('is whole and signed; one changed byte in any of its files is found', async (t) => {
+  test('a release has all of its files, and its signature detects one changed byte in any of them', async (t) => {
     const names = (await readdir(folder, { recursive: true, withFileTypes: true }))
       .filter((it) => it.isFile())
       .map((it) => join(it.parentPath, it.name).slice(folder.length + 1))
@@ -146,7 +146,7 @@ suite('a release', () => {
     t.diagnostic(`${names.length} files`);
   });
 
-  test('has an image that is pushed, pulled by its digest, and serves', async (t) => {
+  test('the image of a release serves after a push to a registry and a pull by its digest', async (t) => {
     const { host, storage } = await startRegistry(t);
     const [publisher, user] = [await otherStore(t), await otherStore(t)];
     const words = { FOLDER: folder, REGISTRY: host };
@@ -186,7 +186,7 @@ suite('a release', () => {
   });
 
   // Of the second platform no base is had here: its image holds what npm brings for it, and nothing that could run it.
-  test('is joined of images for two platforms, each with a PostgreSQL of its own', async (t) => {
+  test('the image of a release joins two platforms, each with the PostgreSQL of that platform', async (t) => {
     const { host } = await startRegistry(t);
     const env = await otherStore(t);
     const words = { FOLDER: folder, REGISTRY: host };
@@ -239,7 +239,7 @@ suite('a release', () => {
     }
   });
 
-  test('has a chart that is pushed, pulled, and renders what the checkout renders', async (t) => {
+  test('the chart of a release, pushed to and pulled from a registry, renders the same as the checkout', async (t) => {
     const { host } = await startRegistry(t);
     const HOME = await temporaryFolder(t);
     const options = { cwd: HOME, env: { PATH: process.env['PATH'], HOME } };
@@ -258,7 +258,7 @@ suite('a release', () => {
     );
   });
 
-  test('has a package that is published, and installed from there it answers', async (t) => {
+  test('the npm package of a release, published and installed from a registry, runs', async (t) => {
     const host = await startPackages(t);
     const cwd = await temporaryFolder(t);
     // npm asks for a token before it asks the registry whether it wants one.
