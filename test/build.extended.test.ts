@@ -105,7 +105,7 @@ suite('a build', () => {
     assert.equal(await (await built.copy(t)).said(), '');
   });
 
-  test('sees a change by its content, whatever the time of the file is', async (t) => {
+  test('a build detects a changed file by its content, whatever its modification time', async (t) => {
     const checkout = await built.copy(t);
     await checkout.write('src/kit/word.ts', two);
     await utimes(checkout.path('src/kit/word.ts'), 1, 1);
@@ -129,7 +129,7 @@ suite('a build', () => {
     assert.equal(await checkout.said(), '');
   });
 
-  test('removes what was made of a source that is gone, and what it did not make', async (t) => {
+  test('a build removes the output of deleted sources and foreign files from dist/', async (t) => {
     const checkout = await built.copy(t);
     await rm(checkout.path('test/gone.test.ts'));
     await rm(checkout.path('src/catalog/migrations/0001.sql'));
@@ -148,7 +148,7 @@ suite('a build', () => {
     ['altered', (path: string) => writeFile(path, '// altered\n')],
   ] as const;
   for (const [what, spoil] of sampleOf<(typeof spoils)[number]>(spoils, 1))
-    test(`a build recreates what was ${what} in dist/`, async (t) => {
+    test(`a build recreates a file of dist/ that was ${what}`, async (t) => {
       const checkout = await built.copy(t);
       const compiled = (await readdir(checkout.path('dist/src/program/compiled')))[0] ?? assert.fail();
       const main = (await mainOf(checkout)).slice('dist/'.length);
@@ -187,7 +187,7 @@ suite('a build', () => {
     }
   });
 
-  inLong('fails for a file that cannot be bundled, and is right after it', async (t) => {
+  inLong('a build fails while an imported file is missing, and succeeds after that', async (t) => {
     const checkout = await built.copy(t);
     await rename(checkout.path('src/kit/word.ts'), checkout.path('src/kit/other.ts'));
     for (const _ of [1, 2]) assert.equal((await checkout.build()).code, 1);

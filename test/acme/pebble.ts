@@ -88,8 +88,8 @@ async function posts(t: TestContext, headgate: Headgate, root: string): Promise<
   return `${stdout}${stderr}`;
 }
 
-suite('a certificate of Pebble', () => {
-  test('over TLS, on two listener processes, although every second nonce is refused', async (t) => {
+suite('certificates from the ACME server Pebble', () => {
+  test('tls-alpn-01 yields a certificate for two listener processes although every second nonce is refused', async (t) => {
     const port = await freePort();
     const pebble = await startPebble(t, { tlsPort: port, badNonces: 50 });
     const more = { HEADGATE_LISTENERS: '2', HEADGATE_LISTEN_ACME_CONTACT: 'owner@example.com' };
@@ -136,7 +136,7 @@ suite('a certificate of Pebble', () => {
     await certified(port);
   });
 
-  test('over HTTP, on a port that tells strangers nothing', async (t) => {
+  test('http-01 yields a certificate, and its port tells strangers nothing', async (t) => {
     const [port, httpPort] = [await freePort(), await freePort()];
     const pebble = await startPebble(t, { httpPort });
     const more = {
@@ -171,7 +171,7 @@ suite('a certificate of Pebble', () => {
     assert.equal(await posts(t, headgate, await pebble.root()), '{"rows":1}200');
   });
 
-  test('is renewed in time; while the authority is away the old one stays', async (t) => {
+  test('a certificate is renewed in time, and stays in use while the authority is away', async (t) => {
     const port = await freePort();
     const pebble = await startPebble(t, { tlsPort: port, seconds: 45 });
     const headgate = await startHeadgate(t, settings(pebble, port));
@@ -192,7 +192,7 @@ suite('a certificate of Pebble', () => {
     await certified(port, second);
   });
 
-  test('is not had for a domain that is somewhere else, and the domain is named', async (t) => {
+  test('a domain at another address gets no certificate and is named in the reason', async (t) => {
     const port = await freePort();
     const pebble = await startPebble(t, { tlsPort: port });
     await pebble.at('elsewhere.example.com', '127.0.0.9');
@@ -213,7 +213,7 @@ suite('a certificate of Pebble', () => {
     assert.match((await shown(port)).subjectaltname ?? '', /DNS:elsewhere\.example\.com/);
   });
 
-  test('a domain that the authority does not want is told in its words', async (t) => {
+  test('a domain that the authority rejects is reported with the words of the authority', async (t) => {
     const port = await freePort();
     const pebble = await startPebble(t, { tlsPort: port });
     const more = { HEADGATE_LISTEN_ACME_DOMAIN: 'blocked.example.com' };
@@ -222,7 +222,7 @@ suite('a certificate of Pebble', () => {
     assert.match((await standing(headgate)).reason ?? '', /^the authority refused: rejectedIdentifier: /);
   });
 
-  test('clients must show certificates, and the authority, which has none, is let as far as it needs', async (t) => {
+  test('a listener that requires client certificates still obtains its own from the authority', async (t) => {
     const port = await freePort();
     const pebble = await startPebble(t, { tlsPort: port });
     const own = makeAuthority(await temporaryFolder(t));
@@ -237,7 +237,7 @@ suite('a certificate of Pebble', () => {
     assert.match(await posts(t, headgate, await pebble.root()), /^000.*certificate required/i);
   });
 
-  test('with an account of the authority, and not without it', async (t) => {
+  test('an authority with external accounts issues a certificate with the key of an account only', async (t) => {
     const port = await freePort();
     const key = randomBytes(32).toString('base64url');
     const pebble = await startPebble(t, { tlsPort: port, accounts: { mine: key } });
@@ -251,7 +251,7 @@ suite('a certificate of Pebble', () => {
     await certified(port);
   });
 
-  test('of two Headgates on one database one asks, the other one answers, and both show it', async (t) => {
+  test('of two Headgates on one database one requests a certificate, both serve it, and either can renew it', async (t) => {
     const [balanced, a, b] = [await freePort(), await freePort(), await freePort()];
     const pebble = await startPebble(t, { tlsPort: balanced, seconds: 120 });
     // The authority comes to one of them alone, the other one asks first.
