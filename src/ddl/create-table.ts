@@ -6,33 +6,13 @@ import { parseColumns, parseIncludes, refuseGenerated, undeclared } from './colu
 import type { ColumnList, IncludeClause } from './columns.ts';
 import { StatementError, type Cursor } from './cursor.ts';
 import {
-  booleanOf,
-  compareValue,
-  dedupeValue,
-  everyValue,
+  changeableOptions,
+  changeableValue,
   impliedCompare,
-  keepIfOf,
-  keepOf,
-  methodsValue,
-  oneOf,
-  optionOf,
-  parseOptions,
-  placesOf,
-  privateOf,
-  readersOf,
-  reconcileValue,
   refuseShards,
-  refuseUnknown,
-  refuseUntimedKeep,
-  shardsOf,
-  subscriptionsValue,
-  topicsValue,
-  versionValue,
-  versionWindowValue,
-  waysOf,
-  windowValue,
-  withReconcile,
-} from './options.ts';
+  withCompared,
+} from './option-values.ts';
+import { booleanOf, oneOf, optionOf, parseOptions, refuseUnknown } from './options.ts';
 import type { Option } from './options.ts';
 import { type PlanText, type StatementPlan, callPlan, callerPath, callerSchemas } from './plan.ts';
 import { answerFollows, guardOf, parseAnswers, sealAnswers } from './answer-clause.ts';
@@ -41,36 +21,6 @@ import { parseValidate, sealValidation } from './validate-clause.ts';
 
 const form =
   "The form is: CREATE TABLE name (data JSONB) [INCLUDE ...] [PARTITION BY ...] WITH (connector = 'webhook') [VALIDATE ...] [ANSWER ...]";
-/** What ALTER TABLE … SET may change: options for values, keys and answers, not those that define what a row is. */
-export const changeableOptions = [
-  'on_type_error',
-  'on_unknown',
-  'collect_into',
-  'on_unstorable',
-  'form_files',
-  'methods',
-  'spool',
-  'spool_status',
-  'dedupe',
-  'dedupe_window',
-  'dedupe_compare',
-  'version',
-  'version_equal',
-  'version_window',
-  'sns_topics',
-  'event_grid_subscriptions',
-  'keep',
-  'keep_if',
-  'private',
-  'readers',
-  'inspect',
-  'distribute',
-  'shards',
-  'reconcile',
-  'every',
-  'reconcile_secret',
-];
-
 /** What only CREATE TABLE may say: what a row is. */
 const optionNames = [
   'connector',
@@ -151,7 +101,7 @@ export function createTable(cursor: Cursor, deps: DdlContext): StatementPlan {
     name.schema,
     name.name,
     ifNotExists,
-    { json: withReconcile(withPlaces(storable)) },
+    { json: withCompared(storable) },
     { json: includes.map(({ what, header, column }) => ({ what, header, column })) },
     optionOf(options, 'document')?.value ?? null,
     { json: clause === null ? null : sealValidation(clause, deps, answers?.caution, storesGet(storable)) },
@@ -229,13 +179,6 @@ function storedOptions(
   return stored;
 }
 
-/** With the places that `version` names, for the catalog to compare with the table's columns; it does not store them. */
-export function withPlaces(options: { readonly [name: string]: string | boolean | null }): object {
-  const { version } = options;
-  const places = placesOf(typeof version === 'string' ? version : undefined);
-  return places === null ? options : { ...options, version_places: places };
-}
-
 /** The secret that holds the connection string, as written in SQL. */
 function targetOf(
   { value, valueAt }: Option,
@@ -247,34 +190,6 @@ function targetOf(
   });
 }
 
-/** `using`: the sender after USING in the same statement; null: there is none. */
-export function changeableValue(option: Option, using: string | null): string {
-  if (option.name === 'on_type_error') return oneOf(option, 'reject', 'null');
-  if (option.name === 'spool') return oneOf(option, 'off', 'fallback');
-  if (option.name === 'spool_status') return oneOf(option, '202', '200');
-  if (option.name === 'dedupe') return dedupeValue(option, using);
-  if (option.name === 'dedupe_window') return windowValue(option);
-  if (option.name === 'dedupe_compare') return compareValue(option);
-  if (option.name === 'version') return versionValue(option);
-  if (option.name === 'version_equal') return oneOf(option, 'stale', 'replace');
-  if (option.name === 'version_window') return versionWindowValue(option);
-  if (option.name === 'sns_topics') return topicsValue(option);
-  if (option.name === 'event_grid_subscriptions') return subscriptionsValue(option);
-  if (option.name === 'keep') return keepOf(option);
-  if (option.name === 'keep_if') return keepIfOf(option);
-  if (option.name === 'private') return privateOf(option);
-  if (option.name === 'readers') return readersOf(option);
-  if (option.name === 'distribute') return waysOf(option);
-  if (option.name === 'shards') return shardsOf(option);
-  if (option.name === 'on_unstorable') return oneOf(option, 'reject', 'replace');
-  if (option.name === 'form_files') return oneOf(option, 'describe', 'content');
-  if (option.name === 'methods') return methodsValue(option);
-  if (option.name === 'reconcile') return reconcileValue(option);
-  if (option.name === 'every') return everyValue(option);
-  if (option.name === 'inspect') return oneOf(option, 'off', 'bodies');
-  return option.name === 'on_unknown' ? oneOf(option, 'ignore', 'reject', 'collect') : option.value;
-}
-
 /** Keys that are not columns are collected into a column: neither option means anything without the other. */
 export function refuseHalfCollect(options: readonly Option[]): void {
   const unknown = optionOf(options, 'on_unknown');
@@ -283,6 +198,19 @@ export function refuseHalfCollect(options: readonly Option[]): void {
   const hint = "The form is: on_unknown = 'collect', collect_into = 'column'.";
   if (into !== null && unknown !== null && !collects)
     throw new StatementError('22023', "collect_into needs on_unknown = 'collect'", into.nameAt, { hint });
+}
+
+/** The age of a row is determined by its time of arrival. */
+function refuseUntimedKeep(keep: Option | null, includes: readonly IncludeClause[]): void {
+  if (
+    keep === null ||
+    keep.value.toLowerCase() === 'all' ||
+    includes.some(({ what }) => what === 'timestamp')
+  )
+    return;
+  throw new StatementError('0A000', 'keep needs a column for the time of arrival', keep.nameAt, {
+    hint: 'Add INCLUDE TIMESTAMP AS column.',
+  });
 }
 
 /** Refuses what cannot work, as far as the statement shows it; the rest is refused once PostgreSQL has created the table. */

@@ -3,17 +3,18 @@
  * PostgreSQL's own statements about whole databases, which need every connection of Headgate's to be closed. Takes
  * tokens, returns a plan, or null for a statement that is PostgreSQL's.
  */
-import { changeableOptions, changeableValue, refuseHalfCollect, withPlaces } from './create-table.ts';
+import { refuseHalfCollect } from './create-table.ts';
 import { StatementError, type Cursor, type Name } from './cursor.ts';
 import {
+  changeableOptions,
+  changeableValue,
   impliedCompare,
-  parseOptions,
   refuseShards,
-  refuseUnknown,
   senderMeant,
   unnamedSender,
-  withReconcile,
-} from './options.ts';
+  withCompared,
+} from './option-values.ts';
+import { parseOptions, refuseUnknown } from './options.ts';
 import { includeTypes, parseIncludes } from './columns.ts';
 import {
   type StatementPlan,
@@ -89,7 +90,7 @@ function setOptions(
       relationArgument(name),
       displayName(name),
       ifExists,
-      { json: withReconcile(withPlaces(changes)) },
+      { json: withCompared(changes) },
       callerSchemas,
     ];
     return callPlan('ALTER TABLE', 'alter_options', args, cursor.lexical.text);
