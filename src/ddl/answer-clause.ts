@@ -61,10 +61,13 @@ export interface AnswerClauses {
  */
 export function parseAnswers(cursor: Cursor, validate: ValidateClause | null): AnswerClauses | null {
   const sender = validate?.sender ?? null;
+  if (sender === null && !answerFollows(cursor)) {
+    cursor.expectEnd();
+    return null;
+  }
   const { clauses, none, secret } = written(cursor, sender !== null);
   cursor.expectEnd();
-  if (validate === null || sender === null)
-    return clauses.length === 0 ? null : { clauses: checked(clauses), caution: null };
+  if (validate === null || sender === null) return { clauses: checked(clauses), caution: null };
   if (none) return { clauses: checked(clauses), caution: null };
   const { caution, own } = brought(validate, sender, secret);
   // Clauses written here come first, and one without WHEN replaces the sender's answer to a committed request.
