@@ -8,9 +8,10 @@ import { type RequestCheck } from '../types/request.ts';
 import { type BoundValues, programOf } from './compile.ts';
 import { checkOf, noRequest } from './closures.ts';
 import { checkCost } from './build.ts';
-import { breaksLine, dropsLineBreaks, isKeyConstant, Safety } from './safety.ts';
+import { keptOf } from './digest-strength.ts';
+import { isKeyConstant, Safety } from './safety.ts';
 import { ExpressionError } from './errors.ts';
-import { type Node, type VariableName, childrenOf, reachable } from './node.ts';
+import { type Node, type VariableName, childrenOf, constantOf, reachable } from './node.ts';
 import { loadParser, parseText, tokenEnds } from './parse.ts';
 import { Typer } from './typing.ts';
 import type { Value } from './types.ts';
@@ -133,6 +134,28 @@ function keyUrlsOf(root: Node): string[] {
 function nameWarning(name: string): string[] {
   if (name === name.toLowerCase()) return [];
   return [`header name '${name}' is not in lower case and can never match: write '${name.toLowerCase()}'`];
+}
+
+/** The digest is longer than a line of base64, which holds 57 bytes. */
+const isLong = (node: Node): boolean =>
+  node.kind === 'call' && (node.row.role === 'mac' || node.row.role === 'hash') && keptOf(node) >= 57;
+
+/** Whether a node is a digest in base64 that has a line break, as PostgreSQL writes one after 76 characters. */
+function breaksLine(node: Node): boolean {
+  if (node.kind !== 'call' || node.row.name !== 'encode') return false;
+  const [digest, format] = node.args;
+  return digest !== undefined && constantOf(format) === 'base64' && isLong(digest);
+}
+
+/** Whether a function takes its argument without line breaks. */
+function dropsLineBreaks(node: Node): boolean {
+  if (node.kind !== 'call') return false;
+  const [, second] = node.args;
+  const removed = constantOf(second);
+  if (node.row.name === 'decode') return removed === 'base64';
+  return (
+    ['replace', 'translate'].includes(node.row.name) && typeof removed === 'string' && removed.includes('\n')
+  );
 }
 
 function lineBreakWarning(root: Node): string[] {

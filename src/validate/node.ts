@@ -90,6 +90,11 @@ export function childrenOf(node: Node): readonly Node[] {
   return 'args' in node ? node.args : [];
 }
 
+/** undefined: it is no constant. */
+export function constantOf(node: Node | undefined): unknown {
+  return node?.kind === 'constant' ? node.value : undefined;
+}
+
 const rowIds = new Map<FunctionRow, number>();
 
 /** A number that identifies a row. */

@@ -1,0 +1,206 @@
+/**
+ * Which row of the functions a call or an operator refers to, decided as PostgreSQL decides it (parse_func.c, parse_oper.c), over the rows that exist
+ * here; and the node that an operator becomes. Takes names and types; refuses unknown functions and operators, and calls that are not unique, each with
+ * its position and what is known. Pure.
+ */
+import type { Builder } from './build.ts';
+import { ExpressionError } from './errors.ts';
+import { functionsByName, operatorsByName } from './functions.ts';
+import { signature } from './function-table.ts';
+import type { FunctionRow } from './function-table.ts';
+import type { Node } from './node.ts';
+import { categoryOf, coercesImplicitly, isPreferred, printedType } from './types.ts';
+import type { StaticType, TypeName } from './types.ts';
+
+const maxBy = (rows: readonly FunctionRow[], score: (row: FunctionRow) => number): readonly FunctionRow[] => {
+  const best = Math.max(...rows.map(score));
+  return rows.filter((row) => score(row) === best);
+};
+
+function typeAt(row: FunctionRow, at: number): TypeName {
+  return row.args[at] ?? row.args.at(-1) ?? 'text';
+}
+
+/** func_select_candidate: one row, or null when the call is ambiguous. */
+function select(candidates: readonly FunctionRow[], types: readonly StaticType[]): FunctionRow | null {
+  const known = types.flatMap((type, at) => (type === 'unknown' ? [] : [at]));
+  const exact = (row: FunctionRow): number => known.filter((at) => typeAt(row, at) === types[at]).length;
+  const fitting = (row: FunctionRow): number =>
+    known.filter((at) => typeAt(row, at) === types[at] || isPreferred(typeAt(row, at))).length;
+  let left = maxBy(candidates, exact);
+  if (left.length > 1) left = maxBy(left, fitting);
+  if (left.length === 1) return left[0] ?? null;
+  if (known.length === types.length) return null;
+  return selectForUnknown(left, types);
+}
+
+/** Bare literals: text if a candidate takes text, otherwise the one category that all candidates share. */
+function selectForUnknown(
+  candidates: readonly FunctionRow[],
+  types: readonly StaticType[],
+): FunctionRow | null {
+  let left = candidates;
+  let resolved = true;
+  types.forEach((type, at) => {
+    if (type !== 'unknown' || !resolved) return;
+    const slots = left.map((row) => typeAt(row, at));
+    const categories = new Set(slots.map(categoryOf));
+    const category = categories.has('S') ? 'S' : categories.size === 1 ? [...categories][0] : undefined;
+    if (category === undefined) {
+      resolved = false;
+      return;
+    }
+    const inCategory = left.filter((row) => categoryOf(typeAt(row, at)) === category);
+    const preferred = inCategory.filter((row) => isPreferred(typeAt(row, at)));
+    left = preferred.length > 0 ? preferred : inCategory;
+  });
+  if (resolved && left.length === 1) return left[0] ?? null;
+  // Last resort: unknown arguments are assumed to have the type of all the known ones.
+  const known = new Set(types.filter((type) => type !== 'unknown'));
+  if (known.size !== 1) return null;
+  const [type] = known;
+  const same = candidates.filter((row) => types.every((_, at) => typeAt(row, at) === type));
+  return same.length === 1 ? (same[0] ?? null) : null;
+}
+
+function takes(row: FunctionRow, count: number): boolean {
+  return row.variadic ? count >= row.args.length : row.args.length === count;
+}
+
+function best(
+  candidates: readonly FunctionRow[],
+  types: readonly StaticType[],
+  what: string,
+  at: number,
+): FunctionRow | null {
+  const exact = candidates.find((row) => types.every((type, i) => typeAt(row, i) === type));
+  if (exact !== undefined) return exact;
+  const possible = candidates.filter((row) =>
+    types.every((type, i) => coercesImplicitly(type, typeAt(row, i))),
+  );
+  if (possible.length <= 1) return possible[0] ?? null;
+  const chosen = select(possible, types);
+  if (chosen === null)
+    throw new ExpressionError('42725', `${what} is not unique`, at, { hint: 'Add explicit casts.' });
+  return chosen;
+}
+
+function refusedIfSo(row: FunctionRow, at: number): FunctionRow {
+  if (row.refused !== null) throw new ExpressionError('0A000', row.refused, at);
+  return row;
+}
+
+function printed(types: readonly StaticType[]): string {
+  return types.map((type) => printedType[type]).join(', ');
+}
+
+function forms(rows: readonly FunctionRow[]): string {
+  return rows
+    .filter((row) => row.refused === null)
+    .map((row) => `${signature(row, printedType)} → ${printedType[row.result]}`)
+    .join('; ');
+}
+
+export function resolveFunction(name: string, types: readonly StaticType[], at: number): FunctionRow {
+  const named = functionsByName.get(name);
+  const what = `function ${name}(${printed(types)})`;
+  if (named === undefined) {
+    throw new ExpressionError('42883', `${what} is not known in VALIDATE expressions`, at, {
+      hint: `known here: ${[...functionsByName.keys()].sort().join(', ')}`,
+    });
+  }
+  const row = best(
+    named.filter((row) => takes(row, types.length)),
+    types,
+    what,
+    at,
+  );
+  if (row === null)
+    throw new ExpressionError('42883', `${what} does not exist`, at, { hint: `known here: ${forms(named)}` });
+  return refusedIfSo(row, at);
+}
+
+/** The row of an operator, or null if no row takes these types. */
+export function findOperator(name: string, types: readonly StaticType[], at: number): FunctionRow | null {
+  const named = operatorsByName.get(name);
+  if (named === undefined) {
+    throw new ExpressionError('42883', `operator ${name} is not known in VALIDATE expressions`, at, {
+      hint: `known here: ${[...operatorsByName.keys()].join(' ')} AND OR NOT IN BETWEEN LIKE CASE`,
+    });
+  }
+  const candidates = named.filter((row) => row.args.length === types.length);
+  // A bare literal next to a known type is first assumed to have the same type.
+  const [left, right] = types;
+  if (left !== undefined && right !== undefined && (left === 'unknown') !== (right === 'unknown')) {
+    const same = left === 'unknown' ? right : left;
+    const row = candidates.find((row) => row.args.every((type) => type === same));
+    if (row !== undefined) return refusedIfSo(row, at);
+  }
+  const row = best(candidates, types, `operator ${operation(name, types)}`, at);
+  return row === null ? null : refusedIfSo(row, at);
+}
+
+function operation(name: string, types: readonly StaticType[]): string {
+  return types.length === 1
+    ? `${name} ${printed(types)}`
+    : types.map((type) => printedType[type]).join(` ${name} `);
+}
+
+export function noOperator(name: string, types: readonly StaticType[], at: number): ExpressionError {
+  const known = operatorsByName.get(name) ?? [];
+  return new ExpressionError('42883', `operator does not exist: ${operation(name, types)}`, at, {
+    hint: `known here: ${forms(known.filter((row) => row.args.length === types.length))}`,
+  });
+}
+
+/** The node of an operator with these operands. */
+export function typeOperator(build: Builder, name: string, args: readonly Node[], at: number): Node {
+  const [left, right] = args;
+  if (right !== undefined && left !== undefined) {
+    const header = headerRead(build, name, left, right);
+    if (header !== null) return header;
+  }
+  const types = args.map(({ type }) => type);
+  const row = findOperator(name, types, at);
+  if (row !== null) {
+    const converted = args.map((arg, i) => build.coerce(arg, row.args[i] ?? 'text'));
+    if (row.role === 'pattern' && converted[1]?.kind !== 'constant') {
+      throw new ExpressionError(
+        '0A000',
+        'the pattern of LIKE must be a constant in VALIDATE expressions',
+        at,
+      );
+    }
+    return build.call(row, converted, at);
+  }
+  if (name === '||' && left !== undefined && right !== undefined)
+    return concatenation(build, left, right, at);
+  throw noOperator(name, types, at);
+}
+
+/** `text || anything` prints the other side, as PostgreSQL's anynonarray operators do. */
+function concatenation(build: Builder, left: Node, right: Node, at: number): Node {
+  const isText = ({ type }: Node): boolean => type === 'text' || type === 'unknown';
+  if ((!isText(left) && !isText(right)) || left.type === 'text[]' || right.type === 'text[]') {
+    throw noOperator('||', [left.type, right.type], at);
+  }
+  const printed = [left, right].map((arg) => build.cast(arg, 'text', at));
+  return typeOperator(build, '||', printed, at);
+}
+
+/** `headers->>'x'`, `headers->'x'`, `headers#>>'{x}'`: one header, looked up directly in the request. */
+function headerRead(build: Builder, name: string, left: Node, right: Node): Node | null {
+  if (left.kind !== 'variable' || left.name !== 'headers' || right.kind !== 'constant') return null;
+  let header: string | null = null;
+  if (name === '->>' || name === '->') {
+    header = typeof right.value === 'string' && right.type !== 'int4' ? right.value : null;
+  } else if (name === '#>>' || name === '#>') {
+    const path = build.coerce(right, 'text[]');
+    const items =
+      path.kind === 'constant' && Array.isArray(path.value) ? (path.value as (string | null)[]) : [];
+    header = items.length === 1 ? (items[0] ?? null) : null;
+  }
+  return header === null
+    ? null
+    : build.make({ kind: 'header', name: header }, name.endsWith('>>') ? 'text' : 'jsonb', right.at);
+}
