@@ -7,7 +7,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { ProtocolViolation } from './framing.ts';
-import { type FatalReason, fromClient, readSaslInitial, writeAuthentication } from './messages.ts';
+import { type FatalReason, fromClient, message, readStrings } from './messages.ts';
 import { readUntil } from './startup.ts';
 import { beginScram, nobodysVerifier, scramMechanism, ScramViolation } from './scram.ts';
 import type { ScramVerifier } from './scram.ts';
@@ -105,4 +105,29 @@ class PasswordMessages {
     this.#received = bytes.subarray(1 + length);
     return bytes.subarray(5, 1 + length);
   }
+}
+
+/** An AuthenticationSASL… message: `kind` 10 asks, 11 continues, 12 ends. */
+function writeAuthentication(kind: 10 | 11 | 12, data: string): Buffer {
+  const head = Buffer.allocUnsafe(4);
+  head.writeInt32BE(kind, 0);
+  return message('R', Buffer.concat([head, Buffer.from(data, 'latin1')]));
+}
+
+/** The AuthenticationSASL in these bytes without mechanisms that bind a channel; null: there is nothing to leave out. */
+export function withoutChannelBinding(body: Buffer): Buffer | null {
+  if (body.length < 6 || body.readInt32BE(0) !== 10 || body.at(-1) !== 0 || body.at(-2) !== 0) return null;
+  const offered = body.toString('latin1', 4, body.length - 2).split('\0');
+  const kept = offered.filter((mechanism) => !mechanism.endsWith('-PLUS'));
+  return kept.length === offered.length ? null : writeAuthentication(10, `${kept.join('\0')}\0\0`);
+}
+
+/** A client's first answer to AuthenticationSASL; null: it is not one. */
+function readSaslInitial(body: Buffer): { mechanism: string; response: string } | null {
+  const mechanism = readStrings(body, 1)?.[0];
+  const at = (mechanism?.length ?? 0) + 1;
+  if (mechanism === undefined || body.length < at + 4) return null;
+  const length = body.readInt32BE(at);
+  if (length !== body.length - at - 4) return null;
+  return { mechanism, response: body.toString('latin1', at + 4) };
 }

@@ -1,11 +1,9 @@
 /**
  * The middle layer of the SQL door: the few messages of the PostgreSQL protocol (3.0 and 3.2) that Headgate looks at or
- * creates itself. Pure functions over bytes. Text that came from the wire is a latin1 string: one char is one byte, so
+ * creates itself, but for those before a session begins (startup.ts, authenticate.ts). Pure functions over bytes. Text that came from the wire is a latin1 string: one char is one byte, so
  * that offsets are byte offsets and bytes that are not valid text are preserved.
  */
 import { message as bytesOf } from '../kit/postgres-message.ts';
-import { nameBytesMax } from '../kit/sql-text.ts';
-import { unread } from './framing.ts';
 
 const code = (letter: string): number => letter.charCodeAt(0);
 
@@ -47,7 +45,7 @@ export const fromEngine = {
   rowDescription: code('T'),
 } as const;
 
-function message(type: string, body: string | Buffer): Buffer {
+export function message(type: string, body: string | Buffer): Buffer {
   return bytesOf(type, typeof body === 'string' ? Buffer.from(body, 'latin1') : body);
 }
 
@@ -153,84 +151,6 @@ export function writeFatal(reason: FatalReason): Buffer {
   return writeErrorFields('E', fields);
 }
 
-/** An AuthenticationSASL… message: `kind` 10 asks, 11 continues, 12 ends. */
-export function writeAuthentication(kind: 10 | 11 | 12, data: string): Buffer {
-  const head = Buffer.allocUnsafe(4);
-  head.writeInt32BE(kind, 0);
-  return message('R', Buffer.concat([head, Buffer.from(data, 'latin1')]));
-}
-
-/** The AuthenticationSASL in these bytes without mechanisms that bind a channel; null: there is nothing to leave out. */
-export function withoutChannelBinding(body: Buffer): Buffer | null {
-  if (body.length < 6 || body.readInt32BE(0) !== 10 || body.at(-1) !== 0 || body.at(-2) !== 0) return null;
-  const offered = body.toString('latin1', 4, body.length - 2).split('\0');
-  const kept = offered.filter((mechanism) => !mechanism.endsWith('-PLUS'));
-  return kept.length === offered.length ? null : writeAuthentication(10, `${kept.join('\0')}\0\0`);
-}
-
-/** A client's first answer to AuthenticationSASL; null: it is not one. */
-export function readSaslInitial(body: Buffer): { mechanism: string; response: string } | null {
-  const mechanism = readStrings(body, 1)?.[0];
-  const at = (mechanism?.length ?? 0) + 1;
-  if (mechanism === undefined || body.length < at + 4) return null;
-  const length = body.readInt32BE(at);
-  if (length !== body.length - at - 4) return null;
-  return { mechanism, response: body.toString('latin1', at + 4) };
-}
-
 export function writeTerminate(): Buffer {
   return message('X', '');
-}
-
-/** What a client may open a connection with. */
-export type FirstMessage =
-  | { readonly kind: 'encryption'; readonly how: 'ssl' | 'gss' }
-  | { readonly kind: 'cancel' }
-  | { readonly kind: 'startup'; readonly parameters: ReadonlyMap<string, string> }
-  | { readonly kind: 'unsupported'; readonly version: string };
-
-const requestCodes = { cancel: 80_877_102, ssl: 80_877_103, gss: 80_877_104 } as const;
-
-/** The request that asks an engine to continue with TLS. */
-export function writeSslRequest(): Buffer {
-  const out = Buffer.allocUnsafe(8);
-  out.writeInt32BE(8, 0);
-  out.writeInt32BE(requestCodes.ssl, 4);
-  return out;
-}
-
-/**
- * The length of the opening packet that begins with these bytes; `unread` if there are too few, null if no PostgreSQL
- * client opens a connection like that. `bytesMax` bounds the packet.
- */
-export function openingLength(bytes: Buffer, bytesMax: number): number | null {
-  if (bytes.length < 4) return unread;
-  const length = bytes.readInt32BE(0);
-  return length >= 8 && length <= bytesMax ? length : null;
-}
-
-/** Reads a whole opening packet. Parameter names and values are UTF-8, as PostgreSQL's own tools send them. */
-export function readOpening(packet: Buffer): FirstMessage {
-  const version = packet.readInt32BE(4);
-  if (version === requestCodes.ssl) return { kind: 'encryption', how: 'ssl' };
-  if (version === requestCodes.gss) return { kind: 'encryption', how: 'gss' };
-  if (version === requestCodes.cancel) return { kind: 'cancel' };
-  if (version >>> 16 !== 3) return { kind: 'unsupported', version: `${version >>> 16}.${version & 0xffff}` };
-  const parameters = new Map<string, string>();
-  let at = 8;
-  while (at < packet.length && packet[at] !== 0) {
-    const nameEnd = packet.indexOf(0, at);
-    const valueEnd = nameEnd < 0 ? -1 : packet.indexOf(0, nameEnd + 1);
-    if (valueEnd < 0) break;
-    parameters.set(packet.toString('utf8', at, nameEnd), packet.toString('utf8', nameEnd + 1, valueEnd));
-    at = valueEnd + 1;
-  }
-  return { kind: 'startup', parameters };
-}
-
-/** Whose session in which database the engine begins: it cuts long names off, and takes a missing or empty database for the user's. */
-export function namesOf(parameters: ReadonlyMap<string, string>): { user: string; database: string } {
-  const cut = (name: string): string => Buffer.from(name).subarray(0, nameBytesMax).toString();
-  const user = parameters.get('user') ?? '';
-  return { user: cut(user), database: cut(parameters.get('database') || user) };
 }

@@ -14,6 +14,7 @@ import { deferred } from '../kit/promises.ts';
 import type { Limits } from '../config/limits.ts';
 import { type SqlError, SqlFailure } from '../errors/refusals.ts';
 import { plain, ReplyRewriter } from './answers.ts';
+import { withoutChannelBinding } from './authenticate.ts';
 import {
   brokenFollowing,
   brokenSql,
@@ -397,7 +398,7 @@ export class SqlPortSession {
       case fromEngine.authentication:
         this.#authenticated = body.length === 4 && body.readInt32BE(0) === 0;
         // A client's channel ends at this door: the engine's channel is a different one, to which it cannot be bound.
-        return wire.withoutChannelBinding(body);
+        return withoutChannelBinding(body);
       default:
         return null;
     }

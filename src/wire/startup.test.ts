@@ -5,7 +5,7 @@ import { holdsTable } from '../../test/support/state-table.ts';
 import assert from 'node:assert/strict';
 import { deferred } from '../kit/promises.ts';
 import type { ClientTls } from './client-tls.ts';
-import { Newcomers, readClientOpening } from './startup.ts';
+import { namesOf, Newcomers, readClientOpening } from './startup.ts';
 import type { Newcomer } from './startup.ts';
 
 /** A client's end of a connection: what it sends is given by the test, what it is told is kept. */
@@ -219,4 +219,13 @@ suite('newcomers', () => {
     assert.equal(newcomers.evict(), false);
     assert.deepEqual(gone, ['b', 'c', 'd']);
   });
+});
+
+test('a session is in the database that the engine takes, however it was named', () => {
+  const names = (parameters: Record<string, string>) => namesOf(new Map(Object.entries(parameters)));
+  assert.deepEqual(names({ user: 'a', database: 'b' }), { user: 'a', database: 'b' });
+  assert.deepEqual(names({ user: 'a' }), { user: 'a', database: 'a' });
+  assert.deepEqual(names({ user: 'a', database: '' }), { user: 'a', database: 'a' });
+  const [long, cut] = ['l'.repeat(70), 'l'.repeat(63)];
+  assert.deepEqual(names({ user: long, database: `${cut}x` }), { user: cut, database: cut });
 });

@@ -5,8 +5,9 @@
  */
 import type { Socket } from 'node:net';
 import { canonicalAddress, clientNetwork } from '../kit/address.ts';
-import { openingLength, readOpening, writeFatal } from './messages.ts';
-import type { FatalReason, FirstMessage } from './messages.ts';
+import { nameBytesMax } from '../kit/sql-text.ts';
+import { writeFatal } from './messages.ts';
+import type { FatalReason } from './messages.ts';
 import type { ClientTls } from './client-tls.ts';
 import { ProtocolViolation, unread } from './framing.ts';
 
@@ -143,6 +144,59 @@ async function readEncrypted(
   const { opening, packet, rest } = first;
   moved(secure);
   return { client: secure, encrypted: true, opening, packet, rest };
+}
+
+/** What a client may open a connection with. */
+type FirstMessage =
+  | { readonly kind: 'encryption'; readonly how: 'ssl' | 'gss' }
+  | { readonly kind: 'cancel' }
+  | { readonly kind: 'startup'; readonly parameters: ReadonlyMap<string, string> }
+  | { readonly kind: 'unsupported'; readonly version: string };
+
+const requestCodes = { cancel: 80_877_102, ssl: 80_877_103, gss: 80_877_104 } as const;
+
+/** The request that asks an engine to continue with TLS. */
+export function writeSslRequest(): Buffer {
+  const out = Buffer.allocUnsafe(8);
+  out.writeInt32BE(8, 0);
+  out.writeInt32BE(requestCodes.ssl, 4);
+  return out;
+}
+
+/**
+ * The length of the opening packet that begins with these bytes; `unread` if there are too few, null if no PostgreSQL
+ * client opens a connection like that. `bytesMax` bounds the packet.
+ */
+function openingLength(bytes: Buffer, bytesMax: number): number | null {
+  if (bytes.length < 4) return unread;
+  const length = bytes.readInt32BE(0);
+  return length >= 8 && length <= bytesMax ? length : null;
+}
+
+/** Reads a whole opening packet. Parameter names and values are UTF-8, as PostgreSQL's own tools send them. */
+function readOpening(packet: Buffer): FirstMessage {
+  const version = packet.readInt32BE(4);
+  if (version === requestCodes.ssl) return { kind: 'encryption', how: 'ssl' };
+  if (version === requestCodes.gss) return { kind: 'encryption', how: 'gss' };
+  if (version === requestCodes.cancel) return { kind: 'cancel' };
+  if (version >>> 16 !== 3) return { kind: 'unsupported', version: `${version >>> 16}.${version & 0xffff}` };
+  const parameters = new Map<string, string>();
+  let at = 8;
+  while (at < packet.length && packet[at] !== 0) {
+    const nameEnd = packet.indexOf(0, at);
+    const valueEnd = nameEnd < 0 ? -1 : packet.indexOf(0, nameEnd + 1);
+    if (valueEnd < 0) break;
+    parameters.set(packet.toString('utf8', at, nameEnd), packet.toString('utf8', nameEnd + 1, valueEnd));
+    at = valueEnd + 1;
+  }
+  return { kind: 'startup', parameters };
+}
+
+/** Whose session in which database the engine begins: it cuts long names off, and takes a missing or empty database for the user's. */
+export function namesOf(parameters: ReadonlyMap<string, string>): { user: string; database: string } {
+  const cut = (name: string): string => Buffer.from(name).subarray(0, nameBytesMax).toString();
+  const user = parameters.get('user') ?? '';
+  return { user: cut(user), database: cut(parameters.get('database') || user) };
 }
 
 interface Packet {
