@@ -14,7 +14,7 @@ import type { FoundRequest, SegmentReport } from '../spool/inspect.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Settings } from '../config/settings.ts';
 import { startService } from './start.ts';
-import { masterKeys } from '../secrets/sealing.ts';
+import { masterKeys } from '../secrets/key-ring.ts';
 
 export class SpoolCommandError extends PlainError {
   override readonly name = 'SpoolCommandError';

@@ -12,14 +12,10 @@ import type { Engine } from '../engine/engine.ts';
 import { hangUp } from '../engine/close-client.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../config/limits.ts';
-import type { KeyRing, MasterKey, Sealing } from '../secrets/sealing.ts';
-import {
-  loadMasterKeys,
-  MasterKeyError,
-  parseMasterKeys,
-  readKeyFile,
-  createSealing,
-} from '../secrets/sealing.ts';
+import type { KeyRing, MasterKey } from '../secrets/key-ring.ts';
+import type { Sealing } from '../secrets/sealing.ts';
+import { loadMasterKeys, MasterKeyError, parseMasterKeys, readKeyFile } from '../secrets/key-ring.ts';
+import { createSealing } from '../secrets/sealing.ts';
 import { lockRotation, putNewKeyInFront, resealDatabase, retireOldKeys } from '../secrets/rotation.ts';
 import { realFiles } from '../spool/files.ts';
 import { inspectSpools } from '../spool/inspect.ts';

@@ -10,7 +10,7 @@ import { parseDsn } from '../engine/dsn.ts';
 import { readPlans } from '../deliver/plan.ts';
 import { isLoopbackHost } from '../kit/address.ts';
 import { telemetryPlan } from '../telemetry/plan.ts';
-import { parseMasterKeys, readKeyFile } from '../secrets/sealing.ts';
+import { parseMasterKeys, readKeyFile } from '../secrets/key-ring.ts';
 import { limits } from '../config/limits.ts';
 import { settingsTable } from '../config/settings.ts';
 import type { Settings } from '../config/settings.ts';

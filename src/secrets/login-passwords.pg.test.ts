@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { Client } from 'pg';
 import { onEnd } from '../../test/support/cleanup.ts';
 import { startServer } from '../../test/support/server.ts';
-import { fixedKeys } from './sealing.ts';
+import { fixedKeys } from './key-ring.ts';
 import { createLoginPasswords } from './login-passwords.ts';
 
 test('PostgreSQL lets a login in with the password whose SCRAM verifier it was given, and with no other', async (t) => {

@@ -4,7 +4,7 @@
  */
 import { createHash, createHmac, pbkdf2Sync } from 'node:crypto';
 import type { LoginPasswords } from '../engine/owner-logins.ts';
-import type { KeyRing } from './sealing.ts';
+import type { KeyRing } from './key-ring.ts';
 
 /** PostgreSQL's own (scram_iterations). */
 const iterations = 4_096;

@@ -7,14 +7,13 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import {
   fixedKeys,
-  createSealing,
-  SealError,
   loadMasterKeys,
   MasterKeyError,
   parseMasterKey,
   parseMasterKeys,
   readKeyFile,
-} from './sealing.ts';
+} from './key-ring.ts';
+import { createSealing, SealError } from './sealing.ts';
 import { putNewKeyInFront, retireOldKeys } from './rotation.ts';
 
 suite('sealing', () => {

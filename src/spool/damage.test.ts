@@ -9,7 +9,7 @@ import { crc32 } from 'node:zlib';
 import { descriptionOf, layOut, tryBits } from '../../test/support/flipped-bits.ts';
 import { ModelFiles } from '../../test/support/model-files.ts';
 import { isLong, sampleOf, sampleSeed } from '../../test/support/sample.ts';
-import { fixedKeys } from '../secrets/sealing.ts';
+import { fixedKeys } from '../secrets/key-ring.ts';
 import { encodeTarget, headerBytes, splitPayloads } from './format.ts';
 import { decodeRequest, decodeTable } from './kept-request.ts';
 import { beginning, Spool } from './spool.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { ModelFiles } from '../../test/support/model-files.ts';
-import { fixedKeys } from '../secrets/sealing.ts';
+import { fixedKeys } from '../secrets/key-ring.ts';
 import { limits } from '../config/limits.ts';
 import type { Observation, Observe } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';

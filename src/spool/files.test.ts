@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { temporaryFolder } from '../../test/support/headgate.ts';
-import { fixedKeys } from '../secrets/sealing.ts';
+import { fixedKeys } from '../secrets/key-ring.ts';
 import { realFiles } from './files.ts';
 import { encodeTarget } from './format.ts';
 import { Spool } from './spool.ts';

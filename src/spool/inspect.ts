@@ -3,7 +3,7 @@
  * be running on; returns what its files hold, and their requests if the master key is known. Rejects with the system's errors only.
  */
 import { join } from 'node:path';
-import type { KeyRing } from '../secrets/sealing.ts';
+import type { KeyRing } from '../secrets/key-ring.ts';
 import type { SpoolFiles } from './files.ts';
 import { headerBytes, openRecord, recordsEnd, splitPayloads } from './format.ts';
 import type { SegmentHeader } from './format.ts';

@@ -9,7 +9,7 @@
  * told that it is kept, and it is left out. Otherwise it was complete, and is damaged. A file that is missing or shorter than its mark says
  * (`markPath`) was damaged.
  */
-import type { KeyRing } from '../secrets/sealing.ts';
+import type { KeyRing } from '../secrets/key-ring.ts';
 import { NoFile } from './files.ts';
 import type { SpoolFiles } from './files.ts';
 import { headerBytes, isTorn, recordsEnd, segmentKey } from './format.ts';

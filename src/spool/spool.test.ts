@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { crc32 } from 'node:zlib';
 import { ModelFiles } from '../../test/support/model-files.ts';
 import { seededRandom } from '../../test/support/random.ts';
-import { fixedKeys } from '../secrets/sealing.ts';
+import { fixedKeys } from '../secrets/key-ring.ts';
 import { decodeHeader, encodeTarget, headerBytes, splitPayloads } from './format.ts';
 import type { UnreadablePart } from './quarantine.ts';
 import { beginning, Spool } from './spool.ts';

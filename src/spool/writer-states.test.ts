@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { ModelFiles } from '../../test/support/model-files.ts';
 import { holdsTable } from '../../test/support/state-table.ts';
-import { fixedKeys } from '../secrets/sealing.ts';
+import { fixedKeys } from '../secrets/key-ring.ts';
 import { limits } from '../config/limits.ts';
 import { encodeTarget } from './format.ts';
 import { NotKept, SpoolWriter } from './writer.ts';

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import type { Client } from 'pg';
-import { loadMasterKeys } from '../../src/secrets/sealing.ts';
+import { loadMasterKeys } from '../../src/secrets/key-ring.ts';
 import { DatabaseSpool } from '../../src/spool/database-spool.ts';
 import { realFiles } from '../../src/spool/files.ts';
 import { encodeRequest } from '../../src/spool/kept-request.ts';

@@ -8,7 +8,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { basename } from 'node:path';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
-import { fixedKeys } from '../../src/secrets/sealing.ts';
+import { fixedKeys } from '../../src/secrets/key-ring.ts';
 import { splitPayloads } from '../../src/spool/format.ts';
 import type { UnreadablePart } from '../../src/spool/quarantine.ts';
 import { beginning, Spool } from '../../src/spool/spool.ts';

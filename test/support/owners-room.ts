@@ -9,7 +9,7 @@ import type { HandOverBatch } from '../../src/commit/hand-over.ts';
 import type { Group } from '../../src/types/rows.ts';
 import { writerName } from '../../src/engine/login-names.ts';
 import { OwnerLogins } from '../../src/engine/owner-logins.ts';
-import { fixedKeys } from '../../src/secrets/sealing.ts';
+import { fixedKeys } from '../../src/secrets/key-ring.ts';
 import { createLoginPasswords } from '../../src/secrets/login-passwords.ts';
 import type { Target } from '../../src/types/target.ts';
 import { limits } from '../../src/config/limits.ts';

@@ -21,7 +21,7 @@ import type { Listener } from '../../listen/http.ts';
 import { observers } from '../../observe/context.ts';
 import type { Observe } from '../../observe/observations.ts';
 import { loadParser } from '../../validate/expression.ts';
-import { masterKeys } from '../../secrets/sealing.ts';
+import { masterKeys } from '../../secrets/key-ring.ts';
 import { openWebhookRooms, releaseDatabase } from '../wire-listener.ts';
 import type { OpenWebhooks } from '../wire-listener.ts';
 import type {
