@@ -8,6 +8,8 @@ import { shownJson } from '../kit/terminal.ts';
 import { limits } from '../config/limits.ts';
 import { isRefused, requestLines } from './request-lines.ts';
 import type { RequestLine } from './request-lines.ts';
+import { observers } from '../observe/context.ts';
+import type { Readers } from '../observe/context.ts';
 import type { Observation, Observe, TableName } from '../observe/observations.ts';
 import { ThrottledLog } from './log-throttle.ts';
 import type { LogTiming } from './log-throttle.ts';
@@ -140,11 +142,10 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
 
 type LogFields = Readonly<Record<string, unknown>>;
 
-/** A log at `debug` is meant to contain everything: it is not thinned. */
+/** A log at `debug` is meant to contain everything: it is not thinned. Of the kinds that it never contains, nothing is called. */
 export function createLog(options: LogOptions): Observe {
   const least = severity[options.level];
   const writer = writerOf(options);
-  const lines = tellsRequests(options) ? requestLines(requestWriter(options)) : null;
   const write = (observation: Observation): void =>
     writer(levelOf(observation), observation.kind, fieldsOf(observation));
   const { thinned: timing = null } = options;
@@ -154,15 +155,20 @@ export function createLog(options: LogOptions): Observe {
       : new ThrottledLog(limits.logBurstMax, limits.logLinesPerSecondMax, timing, (of, left) =>
           write({ kind: 'log.thinned', of, lines: left }),
         );
-  return (observation) => {
+  const log: Observe = (observation) => {
     const level = levelOf(observation);
-    lines?.(observation);
     if (severity[level] < least) return;
     if (observation.kind === 'service.stopped') thinned?.tellAll();
     // What an engine reports when it ends must not be lost in a flood of its lesser complaints.
     const kind = level === levels[observation.kind] ? observation.kind : `${observation.kind} ${level}`;
     if (thinned?.passes(kind) !== false) write(observation);
   };
+  const kinds = Object.keys(levels) as Observation['kind'][];
+  const logged = kinds.filter((kind) => kind in ownLevels || severity[levels[kind]] >= least);
+  const readers: Readers = Object.fromEntries(logged.map((kind) => [kind, log]));
+  return tellsRequests(options)
+    ? observers(requestLines(requestWriter(options)), readers)
+    : observers(readers);
 }
 
 /** One observation as a log line. */
@@ -188,12 +194,19 @@ export function isSaid(observation: Observation, level: LogLevel): boolean {
 }
 
 function levelOf(observation: Observation): LogLevel {
-  if (observation.kind === 'engine.said') return levelOfEngine(observation.line);
-  // Clients that verify the certificate are refused now, not soon.
-  if (observation.kind === 'tls.doubtful' && observation.state !== 'expires soon') return 'error';
-  if (observation.kind === 'reconcile.refused' && observation.repeated) return 'debug';
-  return levels[observation.kind];
+  const own = ownLevels[observation.kind] as ((it: Observation) => LogLevel) | undefined;
+  return own?.(observation) ?? levels[observation.kind];
 }
+
+/** Of kinds whose level is not the same for all observations. */
+const ownLevels: {
+  readonly [K in Observation['kind']]?: (it: Extract<Observation, { readonly kind: K }>) => LogLevel;
+} = {
+  'engine.said': ({ line }) => levelOfEngine(line),
+  // Clients that verify the certificate are refused now, not soon.
+  'tls.doubtful': ({ state }) => (state === 'expires soon' ? levels['tls.doubtful'] : 'error'),
+  'reconcile.refused': ({ repeated }) => (repeated ? 'debug' : levels['reconcile.refused']),
+};
 
 /**
  * PostgreSQL's own severity of its line; its routine messages are for close inspection. The severity follows the prefix, or is absent: further lines

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { observers } from '../observe/context.ts';
 import type { Observation } from '../observe/observations.ts';
 import { createLog } from './log.ts';
 import { requestLines } from './request-lines.ts';
@@ -44,7 +45,7 @@ class StandingClock {
 function sampled() {
   const clock = new StandingClock();
   const told: RequestLine[] = [];
-  return { clock, told, observe: requestLines((line) => void told.push(line), clock) };
+  return { clock, told, observe: observers(requestLines((line) => void told.push(line), clock)) };
 }
 
 const kinds = (told: readonly RequestLine[]) => told.map(({ kind }) => kind);
@@ -90,8 +91,8 @@ suite('request lines', () => {
   test('the request log merges the counts of several processes and prints the rest on stop', () => {
     const clock = new StandingClock();
     const told: RequestLine[] = [];
-    const whole = requestLines((line) => void told.push(line), clock);
-    const parts = [requestLines(whole, clock), requestLines(whole, clock)];
+    const whole = observers(requestLines((line) => void told.push(line), clock));
+    const parts = [1, 2].map(() => observers(requestLines(whole, clock)));
     for (let i = 0; i < 20; i++) parts.forEach((part) => part(stored));
     clock.move(1_000);
     clock.move(1_000);

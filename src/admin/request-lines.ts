@@ -1,10 +1,11 @@
 /**
- * A sign of life for a person at a terminal: the first few requests of each second, and how many more there were. Takes every
- * observation; passes on the first answers of a second unchanged, and at its end one `requests.more` for the rest. Its output
+ * A sign of life for a person at a terminal: the first few requests of each second, and how many more there were. Takes
+ * observations; passes on the first answers of a second unchanged, and at its end one `requests.more` for the rest. Its output
  * can pass through it again: each listener process sends its part, and the main process merges them.
  */
 import { limits } from '../config/limits.ts';
-import type { Observation, Observe } from '../observe/observations.ts';
+import type { Readers } from '../observe/context.ts';
+import type { Observation } from '../observe/observations.ts';
 
 export type LoggedAnswer = Extract<
   Observation,
@@ -26,7 +27,7 @@ const realClock: LogTimer = {
 
 const secondMs = 1_000;
 
-export function requestLines(tell: (line: RequestLine) => void, clock: LogTimer = realClock): Observe {
+export function requestLines(tell: (line: RequestLine) => void, clock: LogTimer = realClock): Readers {
   let beganMs = Number.NEGATIVE_INFINITY;
   let told = 0;
   let requests = 0;
@@ -48,10 +49,7 @@ export function requestLines(tell: (line: RequestLine) => void, clock: LogTimer 
       beganMs = clock.now();
     });
   };
-  return (observation) => {
-    if (observation.kind === 'service.draining') return end();
-    if (observation.kind === 'requests.more') return count(observation.requests, observation.refused);
-    if (!isAnswered(observation)) return;
+  const answered = (answer: LoggedAnswer) => {
     const now = clock.now();
     if (!ends && now - beganMs >= secondMs) {
       beganMs = now;
@@ -59,14 +57,16 @@ export function requestLines(tell: (line: RequestLine) => void, clock: LogTimer 
     }
     if (told < limits.requestLinesPerSMax) {
       told++;
-      tell(observation);
-    } else count(1, isRefused(observation) ? 1 : 0);
+      tell(answer);
+    } else count(1, isRefused(answer) ? 1 : 0);
   };
-}
-
-function isAnswered(observation: Observation): observation is Observation & LoggedAnswer {
-  const { kind } = observation;
-  return kind === 'request.answered' || kind === 'gateway.answered' || kind === 'batch.answered';
+  return {
+    'service.draining': end,
+    'requests.more': (more) => count(more.requests, more.refused),
+    'request.answered': answered,
+    'gateway.answered': answered,
+    'batch.answered': answered,
+  };
 }
 
 export function isRefused(answered: LoggedAnswer): boolean {
