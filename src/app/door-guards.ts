@@ -22,7 +22,8 @@ import { makeVerifier, parseVerifier, saltOf } from '../wire/scram.ts';
 export interface DoorGuards {
   readonly listenTls: TlsSource | null;
   readonly sqlTls: TlsSource | null;
-  readonly gate: Admission;
+  /** null: everybody may connect as often as they like, and no proxy is trusted. */
+  readonly gate: Admission | null;
   readonly gateway: GatewayGuards;
   /** Reads all certificates again; null: no door has one. */
   readonly reload: (() => Promise<void>) | null;
@@ -101,13 +102,18 @@ async function challengeOf({ dataDir, listenAcmeDomains, listenAcmeChallenge }: 
   return (await import('../acme/folder-store.ts')).challengeShower(resolve(dataDir));
 }
 
-function createGate(settings: Settings, shared: boolean): Admission {
+/** null: the settings restrict nothing. */
+function createGate(settings: Settings, shared: boolean): Admission | null {
+  const { addressRate, tableRate, forwardedHeader } = settings;
+  const trustedProxies = networksOf(settings.trustedProxies);
+  const allowed = networksOf(settings.listenNetworks);
+  if (trustedProxies === null && allowed === null && addressRate === null && tableRate === null) return null;
   return new Admission({
-    trustedProxies: networksOf(settings.trustedProxies),
-    forwardedHeader: settings.forwardedHeader,
-    allowed: networksOf(settings.listenNetworks),
-    addressRate: settings.addressRate === null ? null : parseRate(settings.addressRate),
-    tableRate: settings.tableRate === null ? null : parseRate(settings.tableRate),
+    trustedProxies,
+    forwardedHeader,
+    allowed,
+    addressRate: addressRate === null ? null : parseRate(addressRate),
+    tableRate: tableRate === null ? null : parseRate(tableRate),
     shared,
     clock: monotonicMs,
   });

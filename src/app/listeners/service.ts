@@ -90,7 +90,9 @@ export async function serveListener(
       closer,
     );
     deps = opened;
-    if (settings.addressRate !== null || settings.tableRate !== null) tellPassed(guards.gate, send, closer);
+    const { gate } = guards;
+    const isLimited = settings.addressRate !== null || settings.tableRate !== null;
+    if (gate !== null && isLimited) tellPassed(gate, send, closer);
     const unavailable = () => engine.unavailable ?? opened.catalog.unavailable;
     return {
       take: takeConnections(opened.listener, send),
@@ -103,7 +105,7 @@ export async function serveListener(
           unavailable: unavailable(),
         }),
       ),
-      charge: (passed) => guards.gate.charge(passed),
+      charge: (passed) => gate?.charge(passed),
       fenced: (id, settled) => fence.answered(id, settled),
       spool: (told) => link.told(told),
     };
