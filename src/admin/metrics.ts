@@ -13,10 +13,9 @@ import {
   registerGroups,
   registerAnswers,
   registerTableCounters,
-  TableCounts,
-  tableLabels,
   readGauge,
 } from './request-metrics.ts';
+import { TableCounts, tableLabels } from './table-counts.ts';
 import type { MetricFamily } from './merged-metrics.ts';
 import { registerWatch } from './watch-metrics.ts';
 import type { ListenerState } from './watch-metrics.ts';

@@ -4,70 +4,16 @@
  * registry. Label values are existing tables (`metricTablesMax` of them, the rest together as `other`) and words from our own tables: no request can
  * create a series.
  */
-import { Gauge, Counter, Histogram } from 'prom-client';
-import type { Registry, HistogramConfiguration, MetricType } from 'prom-client';
+import { Gauge, Counter } from 'prom-client';
+import type { Registry } from 'prom-client';
 import type { Readers } from '../observe/context.ts';
-import type { TableName, Observation } from '../observe/observations.ts';
-import { rememberedOf } from '../kit/memoize.ts';
+import type { Observation } from '../observe/observations.ts';
+import { PlainHistogram } from './plain-histogram.ts';
+import { countAnswer, tableLabels } from './table-counts.ts';
+import type { TableCounts } from './table-counts.ts';
 
 /** Codes of answers that are not refusals. */
 const welcome: ReadonlySet<string> = new Set(['committed', 'handshake']);
-export const tableLabels = ['database', 'schema', 'table'] as const;
-
-interface TableSeries {
-  readonly labels: TableName;
-  rows: number;
-  /** Documents with keys that were not stored. */
-  ignored: number;
-  readonly answers: Map<string, { readonly status: number; count: number }>;
-  /** Batches of WebSockets, by code. */
-  readonly batches: Map<string, number>;
-}
-
-/** Counts per table, kept as plain numbers: an answered request costs one lookup and two additions. */
-export class TableCounts {
-  readonly #tablesMax: number;
-  readonly #byName = new Map<string, TableSeries>();
-  /** Rooms pass the same object for the same table as long as the table does not change. */
-  readonly #ofTable = rememberedOf((table: TableName) => this.#named(table));
-  readonly #noTable = newSeries({ database: '', schema: '', table: '' });
-  readonly #other = newSeries({ database: 'other', schema: 'other', table: 'other' });
-
-  constructor(tablesMax: number) {
-    this.#tablesMax = tablesMax;
-  }
-
-  of(table: TableName | null): TableSeries {
-    return table === null ? this.#noTable : this.#ofTable(table);
-  }
-
-  #named({ database, schema, table }: TableName): TableSeries {
-    const name = JSON.stringify([database, schema, table]);
-    const known = this.#byName.get(name);
-    if (known !== undefined) return known;
-    if (this.#byName.size >= this.#tablesMax) return this.#other;
-    const series = newSeries({ database, schema, table });
-    this.#byName.set(name, series);
-    return series;
-  }
-
-  *all(): Iterable<TableSeries> {
-    yield this.#noTable;
-    yield* this.#byName.values();
-    yield this.#other;
-  }
-}
-
-function newSeries(labels: TableName): TableSeries {
-  return { labels, rows: 0, ignored: 0, answers: new Map(), batches: new Map() };
-}
-
-function countAnswer(series: TableSeries, status: number, code: string, rows: number): void {
-  series.rows += rows;
-  const answer = series.answers.get(code);
-  if (answer === undefined) series.answers.set(code, { status, count: 1 });
-  else answer.count += 1;
-}
 
 /** Returns what counts an answer. */
 export function registerAnswers(registry: Registry, counts: TableCounts): Readers {
@@ -264,67 +210,3 @@ export function readGauge<L extends string>(
 
 /** Buckets for answers that senders wait for, in seconds. */
 const answerBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30];
-
-interface HistogramSeries {
-  /** By bucket, not cumulative; the last one is unbounded. */
-  readonly counts: number[];
-  sum: number;
-}
-
-/** A histogram that every request adds to. Takes values, optionally with one label; returns what prom-client returns for the same observations. */
-export class PlainHistogram extends Histogram {
-  readonly #name: string;
-  readonly #family: Omit<Awaited<ReturnType<Histogram['get']>>, 'values'>;
-  readonly #bounds: readonly number[];
-  readonly #label: string | null;
-  readonly #series = new Map<string, HistogramSeries>();
-
-  constructor(given: HistogramConfiguration<string> & { readonly buckets: number[] }) {
-    super(given);
-    const { name, help, aggregator = 'sum' } = given;
-    // prom-client returns a word, but declares a numeric enum.
-    const type = 'histogram' as unknown as MetricType;
-    this.#family = { name, help, type, aggregator, collect: () => undefined };
-    this.#name = name;
-    this.#bounds = given.buckets;
-    this.#label = given.labelNames?.[0] ?? null;
-    if (this.#label === null) this.#begin('');
-  }
-
-  /** `of`: the value of its label, if it has one. */
-  add(value: number, of = ''): void {
-    const series = this.#series.get(of) ?? this.#begin(of);
-    const bounds = this.#bounds;
-    let bucket = 0;
-    while (bucket < bounds.length && value > (bounds[bucket] ?? 0)) bucket += 1;
-    series.counts[bucket] = (series.counts[bucket] ?? 0) + 1;
-    series.sum += value;
-  }
-
-  /** prom-client builds the text and `get` from this. */
-  async getForPromString(): ReturnType<Histogram['get']> {
-    const values = [...this.#series].flatMap(([of, series]) => this.#valuesOf(of, series));
-    return { ...this.#family, values };
-  }
-
-  #begin(of: string): HistogramSeries {
-    const series = { counts: Array.from({ length: this.#bounds.length + 1 }, () => 0), sum: 0 };
-    this.#series.set(of, series);
-    return series;
-  }
-
-  #valuesOf(of: string, { counts, sum }: HistogramSeries) {
-    const sharedLabels = this.#label === null ? {} : { [this.#label]: of };
-    let below = 0;
-    const buckets = counts.map((count, i) => {
-      below += count;
-      const le = this.#bounds[i] ?? '+Inf';
-      return { metricName: `${this.#name}_bucket`, labels: { le }, sharedLabels, value: below };
-    });
-    return [
-      ...buckets,
-      { metricName: `${this.#name}_sum`, labels: {}, sharedLabels, value: sum },
-      { metricName: `${this.#name}_count`, labels: {}, sharedLabels, value: below },
-    ];
-  }
-}

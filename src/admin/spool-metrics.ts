@@ -6,7 +6,8 @@ import { Counter } from 'prom-client';
 import type { Registry } from 'prom-client';
 import { limits } from '../config/limits.ts';
 import type { Readers } from '../observe/context.ts';
-import { readGauge, tableLabels } from './request-metrics.ts';
+import { readGauge } from './request-metrics.ts';
+import { tableLabels } from './table-counts.ts';
 import type { SpoolState } from '../spool/spool-state.ts';
 
 /** `state` returns null if nothing is kept here. Returns what counts them. */

@@ -9,7 +9,7 @@ import { limits } from '../config/limits.ts';
 import type { Readers } from '../observe/context.ts';
 import type { TableName } from '../observe/observations.ts';
 import { registerSpool } from './spool-metrics.ts';
-import { tableLabels } from './request-metrics.ts';
+import { tableLabels } from './table-counts.ts';
 import type { SpoolState } from '../spool/spool-state.ts';
 
 /** One slot of a listener process, as seen from the main process. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Histogram, Registry } from 'prom-client';
-import { PlainHistogram } from './request-metrics.ts';
+import { PlainHistogram } from './plain-histogram.ts';
 
 /** What processes tell each other, but for examples, of which there are none. */
 async function plainOf(registry: Registry): Promise<unknown> {
