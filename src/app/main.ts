@@ -9,7 +9,7 @@ import { resolve } from 'node:path';
 import type { Lanes } from '../batch/lanes.ts';
 import { createMetrics } from '../admin/metrics.ts';
 import { AcceptedRequests } from '../console/accepted-requests.ts';
-import { Ring } from '../console/ring-buffer.ts';
+import { OutcomeTail } from '../console/tail-source.ts';
 import { openAdminPort } from './admin-port.ts';
 import { ObservedConditions } from '../alerts/observed-conditions.ts';
 import { askTokens } from '../gateway/token-rights.ts';
@@ -91,16 +91,16 @@ export async function openService({
   const [signs, doubts] = [new ObservedConditions(), doubtsOf(() => writes)];
   const heard = observers(log, doubts, signs.readers);
   const held = new AcceptedRequests(limits, (table) => deps.catalog.lastKnown(table));
-  const ring = new Ring(Date.now, settings.rejectedRowsMax > 0, held.forget, held.eventOf);
-  const observe = observers(heard, metrics.observe, ring.observe);
-  starting.heardBy(observers(doubts, metrics.observe, ring.observe));
+  const tail = new OutcomeTail(Date.now, settings.rejectedRowsMax > 0, held.forget, held.eventOf);
+  const observe = observers(heard, metrics.observe, tail.readers);
+  starting.heardBy(observers(doubts, metrics.observe, tail.readers));
   const guarding = openGuards(several ? withoutListenTls(settings) : settings, observe, closer);
   const [engine, [guards]] = await together(starting.opened, together(guarding, loadParser()));
   writes = watchWrites(engine, settings, closer);
   const [keys, desk] = [masterKeys(settings), new SpoolServer()];
   const openDoor = webhookDoorOf({ settings, engine, version, log: heard, observe, desk });
   const tracer = openTracer(settings, version, observe, closer);
-  const shared = { settings, engine, guards, keys, version, observe, tracer, refused: ring.stored };
+  const shared = { settings, engine, guards, keys, version, observe, tracer, refused: tail.stored };
   const bounds = { limits: boundsOf(settings), retries: true, oneOfSeveral: null, hold: held.hold };
   const spoolOpened = (kept: DatabaseSpool) => desk.opened(kept);
   const deps = await openWebhookRooms({ ...shared, ...bounds, openDoor, spoolOpened }, closer);
@@ -109,7 +109,7 @@ export async function openService({
   const [listen, sql] = [listener.address, sqlDoor.address];
   const doorsSoFar = { listener, sql, gateway: gateway.address, metrics };
   const made = await openCertificate({ ...deps, ...shared }, reloadOf(guards, listener, settings), closer);
-  const seen = { catalog, signs, tail: ring, ready: whyNotReady, certificate: made.standing };
+  const seen = { catalog, signs, tail, ready: whyNotReady, certificate: made.standing };
   const { admin, console } = await openAdminPort(
     {
       ...shared,

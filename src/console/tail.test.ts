@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../config/limits.ts';
+import { observers } from '../observe/context.ts';
 import type { Observation } from '../observe/observations.ts';
 import type { TailBatch, TailLine } from '../observe/tail.ts';
 import type { ListAnswer, TailEvent } from './api.ts';
 import { listRequests } from './request-list.ts';
 import { anyKept } from './request-statements.ts';
-import { Ring } from './ring-buffer.ts';
+import { OutcomeTail } from './tail-source.ts';
 import { tableKey, watchTail } from './tail.ts';
 import type { TailRights } from './tail.ts';
 
@@ -29,9 +30,10 @@ function answered(
 test('a ring remembers the last outcomes, and tells what comes while somebody watches', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   let now = 0;
-  const ring = new Ring(() => now, true);
-  for (now = 1; now <= limits.tailRingMax + 5; now++) ring.observe(answered(`t${now}`));
-  ring.observe({ kind: 'service.ready' });
+  const ring = new OutcomeTail(() => now, true);
+  const observe = observers(ring.readers);
+  for (now = 1; now <= limits.tailRingMax + 5; now++) observe(answered(`t${now}`));
+  observe({ kind: 'service.ready' });
   const batches: TailBatch[] = [];
   const end = ring.watch((batch) => void batches.push(batch));
   assert.equal(batches[0]?.lines.length, limits.tailRecentMax);
@@ -53,7 +55,7 @@ test('a ring remembers the last outcomes, and tells what comes while somebody wa
     ms: 12.5,
     address: '',
   });
-  for (let i = 0; i < limits.tailSourceLinesMax + 7; i++) ring.observe(answered('x', { bytes: 3 }));
+  for (let i = 0; i < limits.tailSourceLinesMax + 7; i++) observe(answered('x', { bytes: 3 }));
   assert.equal(batches.length, 1);
   t.mock.timers.tick(limits.tailFlushMs);
   assert.deepEqual(
@@ -61,36 +63,38 @@ test('a ring remembers the last outcomes, and tells what comes while somebody wa
     [2, limits.tailSourceLinesMax, 7],
   );
   end();
-  ring.observe(answered('y'));
+  observe(answered('y'));
   t.mock.timers.tick(limits.tailFlushMs);
   assert.equal(batches.length, 2);
 });
 
 test('a tail line names the content kept of its request, which is evicted with it', () => {
   const forgotten: string[] = [];
-  const ring = new Ring(
+  const ring = new OutcomeTail(
     () => 0,
     true,
     (held) => void forgotten.push(held),
   );
-  ring.observe(answered('a', { held: 'a.1' }));
-  ring.observe(answered('b'));
+  const observe = observers(ring.readers);
+  observe(answered('a', { held: 'a.1' }));
+  observe(answered('b'));
   let last: TailBatch | null = null;
   ring.watch((batch) => void (last = batch))();
   assert.deepEqual(
     (last as TailBatch | null)?.lines.map((it) => it.held),
     ['a.1', undefined],
   );
-  for (let i = 0; i < limits.tailRingMax - 2; i++) ring.observe(answered('c'));
+  for (let i = 0; i < limits.tailRingMax - 2; i++) observe(answered('c'));
   assert.deepEqual(forgotten, []);
-  ring.observe(answered('c'));
+  observe(answered('c'));
   assert.deepEqual(forgotten, ['a.1']);
 });
 
 test('a refused request is told with the id under which it was written down, or a second later without', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   let now = 0;
-  const ring = new Ring(() => now, true);
+  const ring = new OutcomeTail(() => now, true);
+  const observe = observers(ring.readers);
   const table = { database: 'dev', schema: 'public', table: 'a', oid: 7 };
   const refused = (arrivedAtMs: number): Observation =>
     answered('a', { table, status: 401, code: 'signature_failed', arrivedAtMs, remoteAddress: '::1' });
@@ -103,9 +107,9 @@ test('a refused request is told with the id under which it was written down, or 
     now += ms;
     t.mock.timers.tick(ms);
   };
-  ring.observe(answered('a'));
-  ring.observe(refused(1));
-  ring.observe(answered('a'));
+  observe(answered('a'));
+  observe(refused(1));
+  observe(answered('a'));
   tick(limits.tailFlushMs);
   assert.deepEqual(told.splice(0), [[200, undefined]]);
   // That of another table does not count.
@@ -118,11 +122,11 @@ test('a refused request is told with the id under which it was written down, or 
   ]);
   // One that is kept apart is written down before its answer.
   ring.stored([{ ...row, id: '3', arrivedAtMs: 3 }]);
-  ring.observe(refused(3));
+  observe(refused(3));
   tick(limits.tailFlushMs);
   assert.deepEqual(told.splice(0), [[401, '3']]);
   // One that was dropped holds the others up no longer than a second.
-  ring.observe(refused(4));
+  observe(refused(4));
   for (let ms = 0; ms < limits.tailKeptMs; ms += limits.tailFlushMs) tick(limits.tailFlushMs);
   assert.deepEqual(told.splice(0), [[401, undefined]]);
   end();
@@ -130,22 +134,23 @@ test('a refused request is told with the id under which it was written down, or 
   let first: TailBatch | null = null;
   ring.watch((batch) => void (first ??= batch))();
   assert.equal((first as TailBatch | null)?.lines.find((it) => it.arrivedAtMs === 3)?.refusal, '3');
-  const bare = new Ring(() => now, false);
+  const bare = new OutcomeTail(() => now, false);
   bare.watch(({ lines }) => void told.push(...lines.map((it) => [it.status, it.refusal] as const)));
-  bare.observe(refused(5));
+  observers(bare.readers)(refused(5));
   tick(limits.tailFlushMs);
   assert.deepEqual(told, [[401, undefined]]);
 });
 
 test('an id whose request was forgotten is not given to a later batch', () => {
   let now = 0;
-  const ring = new Ring(() => now, true);
+  const ring = new OutcomeTail(() => now, true);
+  const observe = observers(ring.readers);
   const table = { database: 'dev', schema: 'public', table: 'a', oid: 7 };
   ring.stored([
     { database: 'dev', oid: 7, code: 'row_refused', remoteAddress: '::1', id: '1', arrivedAtMs: 0 },
   ]);
   now = limits.tailKeptMs;
-  ring.observe({ kind: 'batch.answered', table, code: 'row_refused', rows: 0, seconds: 0 });
+  observe({ kind: 'batch.answered', table, code: 'row_refused', rows: 0, seconds: 0 });
   let first: TailBatch | null = null;
   now += limits.tailKeptMs;
   ring.watch((batch) => void (first ??= batch))();
@@ -312,9 +317,10 @@ test('beyond so many lines refused ones come first, and the others are counted; 
 });
 
 test('pages of the list have each remembered request once, however many arrived in one millisecond', async () => {
-  const ring = new Ring(() => 10_000, true);
-  for (let i = 0; i < 600; i++) ring.observe(answered(`t${i}`, { arrivedAtMs: 5_000 - Math.floor(i / 7) }));
-  for (let i = 0; i < 250; i++) ring.observe(answered(`u${i}`, { arrivedAtMs: 6_000 }));
+  const ring = new OutcomeTail(() => 10_000, true);
+  const observe = observers(ring.readers);
+  for (let i = 0; i < 600; i++) observe(answered(`t${i}`, { arrivedAtMs: 5_000 - Math.floor(i / 7) }));
+  for (let i = 0; i < 250; i++) observe(answered(`u${i}`, { arrivedAtMs: 6_000 }));
   const deps = { tail: ring, ask: async () => null, rights: async () => 'all' as const };
   const seen: (readonly [number, string])[] = [];
   let from: ListAnswer['next'] = null;

@@ -33,7 +33,7 @@ import type {
   SpoolNotice,
 } from './messages.ts';
 import { AcceptedRequests } from '../../console/accepted-requests.ts';
-import { Ring } from '../../console/ring-buffer.ts';
+import { OutcomeTail } from '../../console/tail-source.ts';
 import { Fence } from './fence.ts';
 import { ObservationSender } from './observation-sender.ts';
 import { shareOf } from './resource-share.ts';
@@ -69,8 +69,8 @@ export async function serveListener(
     const { logFormat: format, logLevel: level } = settings;
     const lines = tellsRequests({ format, level }) ? [requestLines((line) => saying.say(line))] : [];
     const held = new AcceptedRequests(allLimits, (table) => deps?.catalog.lastKnown(table));
-    const ring = new Ring(Date.now, settings.rejectedRowsMax > 0, held.forget, held.eventOf);
-    const observe = observers(said, ...lines, metrics.observe, ring.observe);
+    const outcomes = new OutcomeTail(Date.now, settings.rejectedRowsMax > 0, held.forget, held.eventOf);
+    const observe = observers(said, ...lines, metrics.observe, outcomes.readers);
     await loadParser();
     const guards = await openGuards(settings, observe, closer, true);
     const engine = await (reach === null
@@ -84,7 +84,7 @@ export async function serveListener(
     const fence = new Fence((id, left) => send({ kind: 'fence', id, left }));
     const link = new SpoolClient((it) => send({ kind: 'spool', said: it }));
     const oneOfSeveral = { fence, commitName, link };
-    const ofOne = { retries: false, hold: held.hold, refused: ring.stored };
+    const ofOne = { retries: false, hold: held.hold, refused: outcomes.stored };
     const opened = await openWebhookRooms(
       { settings, engine, keys, guards, limits, observe, tracer, openDoor, oneOfSeveral, ...ofOne },
       closer,
@@ -97,7 +97,7 @@ export async function serveListener(
     return {
       take: takeConnections(opened.listener, send),
       answer: answerQuestions(
-        { ...opened, fence, held, ring, tail: tailTo(ring, send) },
+        { ...opened, fence, held, outcomes, tail: tailTo(outcomes, send) },
         guards.reload,
         closer,
         async () => ({
@@ -145,7 +145,7 @@ function answerQuestions(
   deps: OpenWebhooks<Listener> & {
     readonly fence: Fence;
     readonly held: AcceptedRequests;
-    readonly ring: Ring;
+    readonly outcomes: OutcomeTail;
     readonly tail: (on: boolean) => void;
   },
   reload: (() => Promise<void>) | null,
@@ -159,7 +159,7 @@ function answerQuestions(
       case 'held':
         return { held: deps.held.read(question.of) };
       case 'recall':
-        return { lines: await deps.ring.recall(question.of) };
+        return { lines: await deps.outcomes.recall(question.of) };
       case 'tail':
         deps.tail(question.on);
         break;
@@ -186,10 +186,10 @@ function answerQuestions(
 }
 
 /** Starts and stops reporting outcomes; starting twice has no effect. */
-function tailTo(ring: Ring, send: (message: FromListener) => void): (on: boolean) => void {
+function tailTo(outcomes: OutcomeTail, send: (message: FromListener) => void): (on: boolean) => void {
   let end: (() => void) | null = null;
   return (on) => {
-    if (on) end ??= ring.watch((batch) => send({ kind: 'tail', batch }));
+    if (on) end ??= outcomes.watch((batch) => send({ kind: 'tail', batch }));
     else {
       end?.();
       end = null;
