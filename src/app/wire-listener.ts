@@ -120,7 +120,7 @@ export async function openWebhookRooms<Door extends Closable>(
   const name = options.oneOfSeveral?.commitName;
   const pools = new CommitPools(commitEngine(engine, logins), limits, name, observe);
   closer.add('commit connections', () => pools.close());
-  const told = observers(observe, rejects.observe);
+  const told = observers(observe, rejects.readers);
   const commit = { pools, limits, observe: told, clock };
   const elsewhere = new IntoRisingWave({ observe, clock });
   closer.add('RisingWave connections', () => elsewhere.close());

@@ -1,6 +1,7 @@
 /** What an owner holds in a transaction that he leaves open keeps nothing of other tables from being written. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import { observers } from '../observe/context.ts';
 import { connect, makeTable, openRejects, refused } from '../../test/support/rejected.ts';
 import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
@@ -20,7 +21,7 @@ suite('rows that an owner holds', () => {
     });
     rejects.serve('postgres');
     const keys = (target: typeof held) =>
-      rejects.observe({ kind: 'keys.ignored', table: target, documents: 1, keys: ['x'] });
+      observers(rejects.readers)({ kind: 'keys.ignored', table: target, documents: 1, keys: ['x'] });
     const counts = async (table: string) => {
       const { rows } = await client.query<{ refused: number; ignored: number }>(
         `SELECT (SELECT count(*)::int FROM headgate.rejected_requests WHERE table_name = $1) AS refused,

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import fc from 'fast-check';
+import { observers } from '../observe/context.ts';
 import { connect, makeTable, openRejects, refused } from '../../test/support/rejected.ts';
 import { openPooler } from '../../test/support/pooler.ts';
 import { someVersion } from '../../test/support/sample.ts';
@@ -108,7 +109,7 @@ function rejectsOn(bin: string): void {
     const minutes = await rows('traffic_minute');
     rejects.keep(refused(target));
     const table = { database: 'postgres', schema: 'public', table: 't', oid: target.oid };
-    rejects.observe({ kind: 'keys.ignored', table, documents: 1, keys: ['a'] });
+    observers(rejects.readers)({ kind: 'keys.ignored', table, documents: 1, keys: ['a'] });
     await rejects.close();
     assert.deepEqual(
       [await rows('rejected_requests'), await rows('ignored_keys'), await rows('traffic_minute')],

@@ -19,12 +19,11 @@ import type { QueryResult } from 'pg';
 import { RateLimit } from '../access/rate-limit.ts';
 import type { AskedHandshake, RejectedRequest, RetryRejected, StoredRefusal } from '../types/journal.ts';
 import { isWorthKeeping, describe } from './redact.ts';
-import type { Observe } from '../observe/observations.ts';
 import type { Engine } from '../engine/engine.ts';
 import { cutOff, hangUp } from '../engine/close-client.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import { plainTransaction } from '../kit/plain-settings.ts';
-import type { StageContext } from '../observe/context.ts';
+import type { Readers, StageContext } from '../observe/context.ts';
 import { runRetry } from './retries.ts';
 import {
   addIgnored,
@@ -40,7 +39,8 @@ import {
   trimRejected,
 } from './statements.ts';
 import type { TakenRow, WrittenRow } from './statements.ts';
-import { IgnoredCounts, ServedCounts, TrafficCounts } from './traffic.ts';
+import { IgnoredCounts } from './ignored-keys.ts';
+import { ServedCounts, TrafficCounts } from './traffic.ts';
 import type { DatabaseCounts } from './traffic.ts';
 import { RefusalReasons } from './refusal-reason.ts';
 import type { Kept } from './refusal-reason.ts';
@@ -52,7 +52,7 @@ export class Rejects {
   readonly #rate: RateLimit;
   readonly #counts = new ServedCounts();
   /** Counts answers, and documents that were stored without some of their members; nothing else is of interest. */
-  readonly observe: Observe = this.#counts.observe;
+  readonly readers: Readers = this.#counts.readers;
   #closed = false;
 
   constructor(parts: JournalParts) {

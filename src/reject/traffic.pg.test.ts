@@ -1,6 +1,7 @@
 /** Counts by minute in a real database: added up between processes, bounded to a day, and each owner's own. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import { observers } from '../observe/context.ts';
 import { connect, makeTable, openRejects } from '../../test/support/rejected.ts';
 import { someVersion } from '../../test/support/sample.ts';
 import { startServer, type TestServer } from '../../test/support/server.ts';
@@ -19,7 +20,7 @@ function trafficOn(bin: string): void {
     code: 'committed' | 'signature_failed' | 'spooled',
     ms = 1,
   ): void =>
-    rejects.observe({
+    observers(rejects.readers)({
       kind: 'request.answered',
       table: { ...target, database: 'postgres' },
       status: 0,

@@ -1,13 +1,14 @@
 /**
- * Counts how many requests came to each table in each minute, and their outcomes, for headgate.traffic_minute, and how many documents were stored
- * without some of their members, for headgate.ignored_keys. Takes observations, returns the parameters of `addTraffic` and `addIgnored`; what is taken
- * is forgotten here, so that nothing is counted twice. Holds as many tables and minutes as there is room for, and then drops the oldest. Time is an argument.
+ * Counts how many requests came to each table in each minute, and their outcomes, for headgate.traffic_minute. Takes observations, returns the
+ * parameters of `addTraffic`; what is taken is forgotten here, so that nothing is counted twice. Holds as many tables and minutes as there is room
+ * for, and then drops the oldest. Time is an argument.
  */
 import type { Limits } from '../config/limits.ts';
 import { tookBoundsMs } from '../observe/durations.ts';
-import type { Observation, Observe } from '../observe/observations.ts';
+import type { Readers } from '../observe/context.ts';
+import type { Observation } from '../observe/observations.ts';
 import { refusals } from '../errors/refusals.ts';
-import type { Ignored } from '../types/rows.ts';
+import type { IgnoredCounts } from './ignored-keys.ts';
 
 export type CountedAnswer = Extract<Observation, { kind: 'request.answered' | 'batch.answered' }>;
 
@@ -55,16 +56,18 @@ export class ServedCounts {
     this.#of.delete(database);
   }
 
-  readonly observe: Observe = (observation) => {
-    if (observation.kind === 'keys.ignored') {
-      const { database, oid } = observation.table;
-      if (oid !== undefined) this.#of.get(database)?.ignored.add(oid, observation);
-      return;
-    }
-    if (observation.kind !== 'request.answered' && observation.kind !== 'batch.answered') return;
-    const { table } = observation;
-    if (table?.oid !== undefined)
-      this.#of.get(table.database)?.traffic.add(table.oid, observation, Date.now());
+  readonly #count = (answered: CountedAnswer): void => {
+    const { table } = answered;
+    if (table?.oid !== undefined) this.#of.get(table.database)?.traffic.add(table.oid, answered, Date.now());
+  };
+
+  readonly readers: Readers = {
+    'request.answered': this.#count,
+    'batch.answered': this.#count,
+    'keys.ignored': (ignored) => {
+      const { database, oid } = ignored.table;
+      if (oid !== undefined) this.#of.get(database)?.ignored.add(oid, ignored);
+    },
   };
 }
 
@@ -190,44 +193,4 @@ function valuesSince(all: ReadonlyMap<number, SinceStored>): readonly unknown[] 
       since.map(({ requests }) => requests[outcome]),
     ),
   ];
-}
-
-interface IgnoredCount {
-  documents: number;
-  keys: readonly string[];
-}
-
-export class IgnoredCounts {
-  readonly #limits: Pick<Limits, 'rejectedTablesMax' | 'ignoredKeysFlushMs'>;
-  readonly #counts = new Map<number, IgnoredCount>();
-  #writtenAtMs = Number.NEGATIVE_INFINITY;
-
-  constructor(limits: Pick<Limits, 'rejectedTablesMax' | 'ignoredKeysFlushMs'>) {
-    this.#limits = limits;
-  }
-
-  /** `relation`: pg_class.oid. What there is no room for is counted in the metric alone. */
-  add(relation: number, { documents, keys }: Ignored): void {
-    const count = this.#counts.get(relation);
-    if (count !== undefined) {
-      count.documents += documents;
-      count.keys = keys;
-    } else if (this.#counts.size < this.#limits.rejectedTablesMax)
-      this.#counts.set(relation, { documents, keys });
-  }
-
-  /** Returns the parameters of `addIgnored`, and forgets them; null: there is nothing to write, or not yet. */
-  take(nowMs: number, atOnce: boolean): readonly unknown[] | null {
-    if (this.#counts.size === 0) return null;
-    if (!atOnce && nowMs - this.#writtenAtMs < this.#limits.ignoredKeysFlushMs) return null;
-    this.#writtenAtMs = nowMs;
-    const counts = [...this.#counts.values()];
-    const values = [
-      [...this.#counts.keys()],
-      counts.map(({ documents }) => documents),
-      counts.map(({ keys }) => JSON.stringify(keys)),
-    ];
-    this.#counts.clear();
-    return values;
-  }
 }
