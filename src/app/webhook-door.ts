@@ -9,7 +9,7 @@ import type { Settings } from '../config/settings.ts';
 import type { DoorGuards } from './door-guards.ts';
 import { SenderHandshakes } from '../ingest/handshake.ts';
 import { Ingest } from '../ingest/ingest.ts';
-import type { Stages } from '../ingest/ingest.ts';
+import type { Stages } from '../ingest/request-progress.ts';
 import { RequestStreams } from '../ingest/ingest-stream.ts';
 import type { Learning } from '../ingest/learning.ts';
 import { createRetry } from '../ingest/retry.ts';

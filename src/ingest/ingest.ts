@@ -4,7 +4,7 @@
  *
  *   route → find the table → admit → read the body → VALIDATE → decode → the lane's receipt
  *
- * A table with ANSWER … WHEN also looks for handshakes (handshake.ts): by its UNCHECKED rules before VALIDATE, by the others after.
+ * A table with ANSWER … WHEN also looks for handshakes (request-handshakes.ts): by its UNCHECKED rules before VALIDATE, by the others after.
  * Takes an Arrival; returns an Outcome, or the answer to a handshake, or says that the request is on the disk (spooling.ts); throws
  * Refused with the codes of those stages. Touches nothing itself.
  */
@@ -12,44 +12,23 @@ import type { Arrival, CheckRequest, DecodeRequest, HeaderReader } from '../type
 import type { KeptApart, Outcome, Rows, Spooled } from '../types/rows.ts';
 import type { FetchedKeys, Target } from '../types/target.ts';
 import { wrongMethod } from './handshake.ts';
-import type { HandshakeOutcome, SenderHandshakes } from './handshake.ts';
-import type { Sns } from './sns.ts';
-import type { Catalog } from '../catalog/catalog.ts';
+import type { HandshakeOutcome } from './handshake.ts';
 import { decode } from '../decode/decode.ts';
-import type { StageContext } from '../observe/context.ts';
-import type { ConflictingDeliveries } from '../reject/conflicting-deliveries.ts';
-import type { Rejects } from '../reject/rejected-requests.ts';
 import { freeBuffer, freeMade } from '../kit/free-buffer.ts';
 import type { TableName } from '../observe/observations.ts';
-import { Refused, refusals } from '../errors/refusals.ts';
-import type { Refusal } from '../errors/refusals.ts';
+import { Refused } from '../errors/refusals.ts';
 import { changedAttemptsMax, standing } from './pipeline.ts';
+import { notStored, tellRejected } from './refused-request.ts';
+import {
+  answerHandshake,
+  answerHandshakeMeanwhile,
+  findLate,
+  learnOrCertify,
+  mayLearnOrCertify,
+  nameLastKnown,
+} from './request-handshakes.ts';
+import type { IngestHooks, RequestProgress, Stages } from './request-progress.ts';
 import { webhookRoute } from './routes.ts';
-import type { Pipeline } from './pipeline.ts';
-
-/** Who takes part besides the way to the table; a retry has none of the optional ones. */
-export interface Stages {
-  readonly way: Pipeline;
-  /** Read again when the engine has reported that the table has changed. */
-  readonly catalog: Pick<Catalog, 'refresh'>;
-  /** A monotonic clock, ms. */
-  readonly clock: StageContext['clock'];
-  /** Keeps refused requests for the owners of their tables. */
-  readonly rejects?: Pick<Rejects, 'keep'>;
-  /** Keeps requests with the id of another delivery; absent: they are refused. */
-  readonly apart?: Pick<ConflictingDeliveries, 'keep'>;
-  /** Called with what a request to an inspected table held, once it is stored; returns the id to look it up by. Never throws. */
-  readonly hold?: (target: Target, arrival: Arrival, body: Buffer) => string;
-  /** Certificates and confirmations of SNS, and confirmations of Event Grid; absent: off. */
-  readonly sns?: Pick<Sns, 'certify' | 'stored'>;
-  /** Answers the handshakes of senders; absent: none is answered. */
-  readonly handshakes?: SenderHandshakes;
-}
-
-export interface IngestHooks {
-  /** Called with the table that the request is for, as soon as it is known. */
-  target(table: TableName & Pick<Target, 'answers'>): void;
-}
 
 export class Ingest {
   readonly #stages: Stages;
@@ -139,12 +118,6 @@ export class Ingest {
   }
 }
 
-/** No answer comes from a catalog that may be outdated, but those who watch the table learn of the 503. */
-function nameLastKnown({ handshakes }: Stages, name: TableName, hooks: IngestHooks): void {
-  const last = handshakes?.lastKnown(name) ?? null;
-  if (last !== null) hooks.target(last);
-}
-
 function begun(sinceMs: number): RequestProgress {
   return { sinceMs, found: null, target: null, body: null, authenticated: false, submitted: false };
 }
@@ -203,19 +176,6 @@ class ReceivedRequest implements CheckRequest, DecodeRequest {
   }
 }
 
-/** How far a request has come. */
-interface RequestProgress {
-  /** When it arrived, by the clock. */
-  readonly sinceMs: number;
-  /** What this attempt has found. */
-  found: Target | null;
-  target: Target | null;
-  body: Buffer | null;
-  authenticated: boolean;
-  /** Its rows may be in flight to the engine. */
-  submitted: boolean;
-}
-
 function verified(progress: RequestProgress, { span = null }: Arrival, { clock }: Stages): void {
   progress.authenticated = true;
   if (span !== null) span.verifiedMs = clock();
@@ -237,119 +197,8 @@ function traced(rows: Rows, { traceparent }: Arrival): Rows {
   return traceparent === undefined ? rows : { ...rows, traceparent };
 }
 
-/** The table; or, while the catalog is not current, the answer to a handshake, by the rules that the table had last. */
-async function findLate(
-  finding: Promise<Target>,
-  name: TableName,
-  { handshakes }: Stages,
-  arrival: Arrival,
-  progress: RequestProgress,
-): Promise<Target | HandshakeOutcome> {
-  const last = handshakes?.lastKnown(name);
-  if (handshakes === undefined || last?.answers?.asksByPost !== true) return finding;
-  // Awaited below, unless the handshake is answered without it.
-  finding.catch(() => undefined);
-  const read = async () => (progress.body ??= await arrival.body(last.readsEncodedBody));
-  return (await handshakes.meanwhile(last, arrival, read)) ?? finding;
-}
-
-/** For a table that answers no handshakes by POST this costs one comparison. */
-function answerHandshake(
-  target: Target,
-  { handshakes }: Stages,
-  request: ReceivedRequest,
-  which: 'unchecked' | 'checked',
-): HandshakeOutcome | null {
-  const { answers } = target;
-  if (answers?.asksByPost !== true || handshakes === undefined || answers[which].length === 0) return null;
-  const asked = handshakes.posted(target, answers, request, request.remoteAddress, which);
-  if (asked !== null) freeBuffer(request.body);
-  return asked;
-}
-
 /** True for few tables: a URL in a stored message may have to be fetched. */
 const confirms = ({ sns, eventGrid }: Target) => sns !== undefined || eventGrid !== undefined;
-
-/** True for few tables: the request may bring their secret, or its certificate may have to be fetched. */
-function mayLearnOrCertify({ answers, sns }: Target): boolean {
-  return answers?.learns === true || sns !== undefined;
-}
-
-/** `again`: the table's certificate was replaced, so the message has to be checked again. */
-async function learnOrCertify(
-  target: Target,
-  stages: Stages,
-  request: ReceivedRequest,
-): Promise<HandshakeOutcome | 'again' | null> {
-  const { answers, check, sns } = target;
-  if (answers?.learns === true) {
-    const asked = (await stages.handshakes?.learning(target, request, request.remoteAddress)) ?? null;
-    if (asked !== null) return asked;
-  }
-  if (sns === undefined || (typeof check === 'function' && check(request))) return null;
-  if ((await stages.sns?.certify(target, request.body)) !== true) return null;
-  await stages.catalog.refresh(target);
-  return 'again';
-}
-
-/** A handshake needs no room in a lane: it is answered even if the request was refused with a 5xx before its body was read. */
-async function answerHandshakeMeanwhile(
-  { refusal: { code } }: Refused,
-  { handshakes }: Stages,
-  arrival: Arrival,
-  progress: RequestProgress,
-): Promise<HandshakeOutcome | null> {
-  if (progress.body !== null || progress.target === null || refusals[code].status < 500) return null;
-  const read = async () => (progress.body ??= await arrival.body());
-  return (await handshakes?.meanwhile(progress.target, arrival, read)) ?? null;
-}
-
-function tellRejected(stages: Stages, arrival: Arrival, progress: RequestProgress, refusal: Refusal): void {
-  const { target, body, authenticated } = progress;
-  if (target === null || stages.rejects === undefined) return;
-  stages.rejects.keep({ ...headOf(arrival), body, target, refusal, door: 'http', authenticated });
-}
-
-function headOf(arrival: Arrival) {
-  const { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress, traceparent } = arrival;
-  return { method, requestTarget, rawHeaders, arrivedAtMs, remoteAddress, traceparent };
-}
-
-/** Rejects with Refused if another refusal has to be given. */
-async function notStored(
-  stages: Stages,
-  arrival: Arrival,
-  progress: RequestProgress,
-  rows: Rows,
-  outcome: Outcome,
-): Promise<Outcome | KeptApart> {
-  const { body, found, sinceMs } = progress;
-  if (outcome.kind === 'aborted') {
-    if (outcome.refusal.code === 'delivery_differs' && stages.apart !== undefined && body !== null)
-      return keptApart(stages, arrival, body, rows, outcome.refusal);
-    const why = await standing(outcome.refusal, stages.way, found, sinceMs);
-    if (why.code !== outcome.refusal.code) throw new Refused(why);
-  }
-  const answer = withLineNumber(outcome, rows);
-  if (answer.kind === 'aborted') tellRejected(stages, arrival, progress, answer.refusal);
-  return answer;
-}
-
-/** Only what is certainly kept is answered with a 2xx; otherwise the sender has to send it again. */
-async function keptApart(
-  stages: Stages,
-  arrival: Arrival,
-  body: Buffer,
-  rows: Rows,
-  refusal: Refusal,
-): Promise<KeptApart> {
-  const { target } = rows;
-  const status = target.answers?.committed?.status ?? target.spool?.status ?? 202;
-  const request = { ...headOf(arrival), body, target, refusal, door: 'http', authenticated: true } as const;
-  if ((await stages.apart?.keep(request, rows, status)) !== true) throw new Refused('engine_unavailable');
-  freeMade(rows.documents.bytes, body);
-  return { kind: 'kept apart', rows: rows.count, status };
-}
 
 /** Runs before the body is parsed, so that a stranger learns nothing about how it would be parsed. */
 function authenticate({ check }: Target, request: CheckRequest): void {
@@ -371,14 +220,6 @@ async function authenticateByKeys(target: Target, keys: FetchedKeys, request: Ch
   await keys.ready();
   if (check(request)) return;
   if (!(await keys.renewed()) || !check(request)) throw new Refused('signature_failed');
-}
-
-/** Tells the sender of a batch which line of its body holds the row at fault. */
-function withLineNumber(outcome: Outcome, rows: Rows): Outcome {
-  if (outcome.kind !== 'aborted' || outcome.row === undefined || !rows.target.intake.batched) return outcome;
-  const line = rows.lines?.[outcome.row] ?? outcome.row + 1;
-  const { refusal } = outcome;
-  return { ...outcome, refusal: { ...refusal, message: `line ${line}: ${refusal.message}` } };
 }
 
 function wasChanged(outcome: Outcome): boolean {

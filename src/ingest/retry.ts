@@ -10,7 +10,7 @@ import type { Target } from '../types/target.ts';
 import { derived } from '../types/table-options.ts';
 import type { TableName } from '../observe/observations.ts';
 import { Ingest } from './ingest.ts';
-import type { Stages } from './ingest.ts';
+import type { Stages } from './request-progress.ts';
 import type { DirectPipeline, Pipeline } from './pipeline.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 
