@@ -14,7 +14,7 @@ import { RequestStreams } from '../ingest/ingest-stream.ts';
 import type { Learning } from '../ingest/learning.ts';
 import { createRetry } from '../ingest/retry.ts';
 import type { Sns } from '../ingest/sns.ts';
-import { SpoolingPipeline } from '../ingest/spooling.ts';
+import { WebhookPipeline } from '../ingest/webhook-pipeline.ts';
 import type { StreamFence } from '../ingest/stream-fence.ts';
 import { DirectPipeline } from '../ingest/pipeline.ts';
 import type { Disk } from '../ingest/pipeline.ts';
@@ -71,7 +71,7 @@ export async function openWebhooks<Door extends Closable>(
     tracer,
     ingest: new Ingest({
       ...others,
-      way: new SpoolingPipeline(to, settings, observe),
+      way: new WebhookPipeline(to, settings, observe),
       handshakes,
       ...(sns === null ? {} : { sns }),
     }),

@@ -1,6 +1,6 @@
 /**
- * The stages of a request between its table and the lane: found in the catalog, admitted to the lane, submitted to it. Webhooks take `SpoolingPipeline`
- * (spooling.ts), which may lead to the disk; WebSockets and retries `DirectPipeline`. Refuses with `rate_limited`, `spooling`, and with the codes
+ * The stages of a request between its table and the lane: found in the catalog, admitted to the lane, submitted to it. Webhooks take `WebhookPipeline`
+ * (webhook-pipeline.ts), which may lead to the disk; WebSockets and retries `DirectPipeline`. Refuses with `rate_limited`, `spooling`, and with the codes
  * of catalog and lanes.
  */
 import type { Admission } from '../access/admission.ts';

@@ -6,7 +6,7 @@ import { deferred } from '../kit/promises.ts';
 import { TableGate } from '../spool/table-order.ts';
 import type { Outcome } from '../types/rows.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
-import { SpoolingPipeline } from './spooling.ts';
+import { Spooling } from './spooling.ts';
 import type { DiskSpool } from './pipeline.ts';
 
 const target = targetOf();
@@ -37,7 +37,7 @@ test('requests that came while the spool was being opened are kept by it, if the
     submit: async () => (await asked.next().value?.promise) ?? late,
   };
   const disk = { spoolOf: () => room, opened: () => opening.promise };
-  const detour = new SpoolingPipeline({ catalog, lanes, gate: null, disk }, settings, () => undefined, never);
+  const detour = new Spooling({ catalog, lanes, gate: null, disk }, settings, () => undefined, never);
   const send = (document: string) => detour.submit(rowsOf(target, document), arrival, Buffer.from(document));
 
   const [tooSoon, before] = [send('1'), send('2')];
@@ -77,7 +77,7 @@ test('a table whose lane is full spools at once, without refusing a request firs
     submit: () => Promise.resolve(late),
   };
   const disk = { spoolOf: () => (isRoom ? room : null), opened: () => Promise.resolve() };
-  const stages = new SpoolingPipeline({ catalog, lanes, gate: null, disk }, settings, () => undefined, never);
+  const stages = new Spooling({ catalog, lanes, gate: null, disk }, settings, () => undefined, never);
   stages.admit(target, 10);
   assert.equal(gate.state, 'spooling');
   // Without room on the disk it is refused as before.

@@ -3,7 +3,7 @@
  *
  *   find (in the last known catalog) → admit → body → VALIDATE → decode → the disk, after the requests that are already there
  *
- * Takes catalog, lanes and disk; refuses with their codes, and with `rate_limited`, `spool_full`,
+ * Takes catalog, lanes and disk; refuses with their codes, and with `spool_full`,
  * `engine_unavailable` and `table_changed`. A request goes to the disk only if it is certain that the database stored nothing of it, if the table
  * stores each delivery once, or if its rows go elsewhere (`into`), at least once. Requests that arrive while a table switches between lane and
  * disk wait for the switch (spool/table-order.ts). Nothing is ever stored in the database on the basis of the last known catalog.
@@ -23,20 +23,20 @@ import { rememberedOf } from '../kit/memoize.ts';
 import type { Observe, TableName } from '../observe/observations.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { RefusalCode } from '../errors/refusals.ts';
-import type { Destinations, DiskSpool, Pipeline } from './pipeline.ts';
+import type { Destinations, DiskSpool } from './pipeline.ts';
 
-interface WebhookDestinations extends Destinations {
+export interface WebhookDestinations extends Destinations {
   readonly catalog: Pick<Catalog, 'answering' | 'find' | 'isStill' | 'isWatchingTable' | 'known' | 'doubtMs'>;
 }
 
-type SpoolChoices = Pick<Settings, 'spool' | 'spoolTrustSeconds' | 'spoolHours'>;
+export type SpoolChoices = Pick<Settings, 'spool' | 'spoolTrustSeconds' | 'spoolHours'>;
 
 const unreferenced = (ms: number): Promise<void> => delay(ms, undefined, { ref: false });
 
 /** Refusals of a lane which mean that the database accepts no rows now, and that it stored none of these. */
 const away: ReadonlySet<RefusalCode> = new Set<RefusalCode>(['engine_unavailable', 'deadline', 'lane_full']);
 
-export class SpoolingPipeline implements Pipeline {
+export class Spooling {
   readonly #to: WebhookDestinations;
   readonly #settings: SpoolChoices;
   readonly #observe: Observe;
@@ -54,11 +54,8 @@ export class SpoolingPipeline implements Pipeline {
     this.#pause = pause;
   }
 
-  find(name: TableName): Target | Promise<Target> {
-    return this.#to.catalog.answering(name) ?? this.#findLate(name);
-  }
-
-  #findLate(name: TableName): Target | Promise<Target> {
+  /** The table, if the catalog does not have it at once. Throws Refused. */
+  findLate(name: TableName): Target | Promise<Target> {
     if (!this.#to.catalog.isWatchingTable(name)) return this.#findAway(name);
     const found = this.#to.catalog.find(name);
     return found instanceof Promise ? found.catch((error: unknown) => this.#findInDoubt(name, error)) : found;
@@ -67,15 +64,14 @@ export class SpoolingPipeline implements Pipeline {
   /** While a table spools it is checked with what was known last, and who fails the check is refused by it as well. */
   isStill(target: Target, sinceMs: number): boolean | Promise<boolean> {
     const gate = this.#gateOf(target);
-    const spools = isGate(gate) && gate.state !== 'open' && !this.#to.catalog.isWatchingTable(target);
+    const spools = gate !== null && gate.state !== 'open' && !this.#to.catalog.isWatchingTable(target);
     return (spools && this.#remembered(target) === target) || this.#to.catalog.isStill(target, sinceMs);
   }
 
   admit(target: Target, bytes: number): void {
-    this.#to.gate?.admitTable(target);
     const gate = this.#gateOf(target);
     const expected = { bytes, inOrder: false };
-    if (!isGate(gate)) return this.#to.lanes.admit(target, expected);
+    if (gate === null) return this.#to.lanes.admit(target, expected);
     if (gate.state === 'open') {
       try {
         return this.#to.lanes.admit(target, expected);
@@ -90,15 +86,14 @@ export class SpoolingPipeline implements Pipeline {
 
   submit(rows: Rows, arrival: Arrival, body: Buffer): Promise<Outcome | Spooled> {
     const gate = this.#gateOf(rows.target);
-    if (gate === null) return this.#to.lanes.submit(rows);
-    if (gate !== 'not yet') {
+    if (gate !== null) {
       if (gate.state !== 'open' || !this.#isCurrent(rows.target))
         return this.#spool(gate, rows, arrival, body);
       gate.enterLane();
     }
     return this.#to.lanes.submit(rows).then((outcome) => {
       const mayKeep = this.#mayKeep(outcome, rows);
-      if (gate === 'not yet') return mayKeep ? this.#keepOnceOpened(outcome, rows, arrival, body) : outcome;
+      if (gate === null) return mayKeep ? this.#keepOnceOpened(outcome, rows, arrival, body) : outcome;
       const isKept = mayKeep && this.#canKeep(rows.target, gate);
       if (isKept) this.#fill(rows.target, gate);
       gate.leaveLane();
@@ -116,7 +111,7 @@ export class SpoolingPipeline implements Pipeline {
     const opened = this.#to.disk?.opened(rows.target.database);
     await Promise.race([opened, this.#pause(limits.spoolOpenedMs)]);
     const gate = this.#gateOf(rows.target);
-    if (!isGate(gate) || !this.#canKeep(rows.target, gate)) return outcome;
+    if (gate === null || !this.#canKeep(rows.target, gate)) return outcome;
     this.#fill(rows.target, gate);
     return this.#keep(rows, gate, arrival, body, true);
   }
@@ -149,7 +144,7 @@ export class SpoolingPipeline implements Pipeline {
   async #findAway(name: TableName): Promise<Target> {
     const known = this.#remembered(name);
     const gate = known === null ? null : this.#gateOf(known);
-    if (known === null || !isGate(gate) || known.check === 'unusable') return this.#to.catalog.find(name);
+    if (known === null || gate === null || known.check === 'unusable') return this.#to.catalog.find(name);
     // `admit` finds out whether the spool has room.
     if (gate.state !== 'open') return known;
     if (!this.#canKeep(known, gate)) return this.#to.catalog.find(name);
@@ -172,7 +167,7 @@ export class SpoolingPipeline implements Pipeline {
     const isAway = error instanceof Refused && error.refusal.code === 'engine_unavailable';
     const known = isAway ? this.#remembered(name) : null;
     const gate = known === null ? null : this.#gateOf(known);
-    if (known === null || !isGate(gate) || known.check === 'unusable' || !this.#canKeep(known, gate))
+    if (known === null || gate === null || known.check === 'unusable' || !this.#canKeep(known, gate))
       throw error;
     this.#fill(known, gate);
     return known;
@@ -220,15 +215,15 @@ export class SpoolingPipeline implements Pipeline {
   }
 
   /**
-   * null: the table does not spool, and its requests always go to the lane. 'not yet': the spool of its database is still being opened,
-   * which begins when the catalog first has a table that spools.
+   * null: the table does not spool, or the spool of its database is still being opened, which begins when the catalog first has a table that spools:
+   * its requests go to the lane.
    */
-  #gateOf(target: Target): TableGate | 'not yet' | null {
+  #gateOf(target: Target): TableGate | null {
     const of = this.#gates(target);
     if (of === null) return null;
     if (of.known !== null) return of.known;
     const gate = this.#spoolOf(target.database)?.gateOf(target.oid);
-    if (gate === undefined) return 'not yet';
+    if (gate === undefined) return null;
     of.known = gate;
     return gate;
   }
@@ -265,10 +260,6 @@ export class SpoolingPipeline implements Pipeline {
     gate.fill(Date.now());
     this.#observe({ kind: 'spool.entered', table: target });
   }
-}
-
-function isGate(gate: TableGate | 'not yet' | null): gate is TableGate {
-  return gate !== null && gate !== 'not yet';
 }
 
 const changed: Outcome = { kind: 'aborted', refusal: refusal('table_changed') };
