@@ -22,7 +22,6 @@
  * groups, so `sharedStatementMs` bounds whatever others wait for: the statements of a shared transaction, which then fails, and how long one is counted.
  */
 import { rememberedOf } from '../kit/memoize.ts';
-import { Semaphore } from '../kit/semaphore.ts';
 import type { Group, GroupCommit, Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { StageContext } from '../observe/context.ts';
@@ -66,18 +65,16 @@ interface Shared {
   wasSlow: boolean;
 }
 
-interface HeldSlot {
+/** A transaction that counts. */
+interface CountedTransaction {
   readonly sinceMs: number;
-  /** Gives the slot back, once. */
-  readonly done: () => void;
 }
 
 /** The state of one database. */
 interface DatabaseSharing {
-  readonly slots: Semaphore;
   waiting: WaitingGroup[];
-  /** The transactions that hold slots. */
-  readonly held: Set<HeldSlot>;
+  /** At most `sharedTransactionsMax`. */
+  readonly counted: Set<CountedTransaction>;
   /** A timer checks whether one of them is slow. */
   isWatched: boolean;
   /** How many tables a shared transaction should have at most. */
@@ -123,17 +120,16 @@ export class GroupSharing implements GroupCommit {
   #lineOf({ database }: Target): DatabaseSharing {
     const known = this.#lines.get(database);
     if (known !== undefined) return known;
-    const { sharedTransactionsMax, sharedTablesMax, sharedQuickMs: usualMs } = this.#context.limits;
-    const slots = new Semaphore(sharedTransactionsMax);
-    const tables = Math.min(tablesAtFirst, sharedTablesMax);
-    const atFirst = {
+    const { sharedTablesMax, sharedQuickMs } = this.#context.limits;
+    const line: DatabaseSharing = {
       waiting: [],
-      held: new Set<HeldSlot>(),
+      counted: new Set(),
       isWatched: false,
+      tables: Math.min(tablesAtFirst, sharedTablesMax),
+      usualMs: sharedQuickMs,
       failures: 0,
       pausedUntilMs: 0,
     };
-    const line: DatabaseSharing = { slots, tables, usualMs, ...atFirst };
     this.#lines.set(database, line);
     return line;
   }
@@ -158,13 +154,12 @@ export class GroupSharing implements GroupCommit {
     return apart === null || apart.untilMs <= this.#context.clock();
   }
 
-  /** Starts waiting groups if there is a slot. */
+  /** Starts waiting groups if fewer transactions count than may. */
   #goOn(line: DatabaseSharing): void {
-    if (line.waiting.length === 0) return;
-    const done = line.slots.takeNow();
-    if (done === null) return;
-    const held = { sinceMs: this.#context.clock(), done };
-    line.held.add(held);
+    const { clock, limits } = this.#context;
+    if (line.waiting.length === 0 || line.counted.size >= limits.sharedTransactionsMax) return;
+    const transaction = { sinceMs: clock() };
+    line.counted.add(transaction);
     this.#watch(line);
     const taken = this.#take(line);
     const going = this.#go(line, taken).then((tell) => {
@@ -172,17 +167,15 @@ export class GroupSharing implements GroupCommit {
       if (line.waiting.length >= taken.length) process.nextTick(tell);
       else tell();
     });
-    void going.finally(() => this.#let(line, held));
+    void going.finally(() => this.#uncount(line, transaction));
     this.#goOn(line);
   }
 
-  #let(line: DatabaseSharing, held: HeldSlot): void {
-    if (!line.held.delete(held)) return;
-    held.done();
-    this.#goOn(line);
+  #uncount(line: DatabaseSharing, transaction: CountedTransaction): void {
+    if (line.counted.delete(transaction)) this.#goOn(line);
   }
 
-  /** A slow transaction loses its slot, after twice that time at most; however slow others are, after twice `sharedStatementMs`. */
+  /** A slow transaction is counted for twice that time at most; however slow others are, for twice `sharedStatementMs`. */
   #watch(line: DatabaseSharing): void {
     if (line.isWatched) return;
     line.isWatched = true;
@@ -190,8 +183,9 @@ export class GroupSharing implements GroupCommit {
     setTimeout(() => {
       line.isWatched = false;
       const latestMs = this.#context.clock() - slowMs;
-      for (const held of line.held) if (held.sinceMs <= latestMs) this.#let(line, held);
-      if (line.held.size > 0) this.#watch(line);
+      for (const transaction of line.counted)
+        if (transaction.sinceMs <= latestMs) this.#uncount(line, transaction);
+      if (line.counted.size > 0) this.#watch(line);
     }, slowMs).unref();
   }
 
