@@ -24,7 +24,7 @@ import type { CommitPools } from './commit-pools.ts';
 import { DocumentGroup } from './document-group.ts';
 import { DecodedGroup, statementsOf } from './decoded-group.ts';
 import { askOn, fateOf } from './transaction-status.ts';
-import { aborted, isSendersAffair, unusable, verdictOf } from './interpret-reply.ts';
+import { aborted, isSendersAffair, storedAs, unusable, verdictOf } from './interpret-reply.ts';
 import type { PreparedStatements } from './commit-connection.ts';
 import { connectionOf, forRows } from './commit-connection.ts';
 import { CommitSession } from './session.ts';
@@ -32,7 +32,8 @@ import type { TransactionEnd } from './session.ts';
 import { GroupSharing, mayShare } from './shared-transaction.ts';
 import type { GroupTransactions } from './shared-transaction.ts';
 import { storeTogether } from './multi-table-statement.ts';
-import { settle } from './row-at-fault.ts';
+import { settleEach, storeAgain } from './row-at-fault.ts';
+import type { TriedGroup } from './row-at-fault.ts';
 import { LoginRefused } from '../engine/owner-logins.ts';
 import { OwnerScheduler, ackTimeoutOf } from './owner-scheduler.ts';
 import type { GroupResult } from './owner-scheduler.ts';
@@ -116,6 +117,15 @@ async function commitAlone(options: CommitContext, group: Group): Promise<GroupR
     return [settled];
   });
   return { outcomes, ms: started === null ? null : clock() - started };
+}
+
+/** One outcome per member, in order. Nearly always all are stored together. */
+export async function settle(group: TriedGroup, members: readonly Rows[]): Promise<readonly Outcome[]> {
+  const areTried = members.every((rows) => rows.chain?.broken !== true && group.refuse(rows) === null);
+  const attempt = areTried ? await storeAgain(group, members) : null;
+  if (attempt?.kind !== 'committed' || attempt.apart !== undefined)
+    return settleEach(group, members, attempt);
+  return members.map((rows) => storedAs(rows, attempt));
 }
 
 /** Its turn did not come in time. */

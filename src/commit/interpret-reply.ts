@@ -236,6 +236,14 @@ export interface Committed {
   readonly stale?: ReadonlyMap<Rows, number>;
 }
 
+/** The outcome of rows of such an attempt that are not set apart. */
+export function storedAs(rows: Rows, { copies, stale: found }: Committed): Outcome {
+  if (copies?.has(rows) === true) return { kind: 'committed', rows: rows.count, isCopy: true };
+  const stale = found?.get(rows) ?? 0;
+  if (stale === 0) return { kind: 'committed', rows: rows.count };
+  return { kind: 'committed', rows: rows.count - stale, stale };
+}
+
 /** One attempt for each unit of a transaction, and how the transaction has ended for what stored nothing in it. */
 export interface UnitAttempts {
   readonly attempts: readonly StoreAttempt[];

@@ -6,7 +6,7 @@ import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import { failedHere } from './interpret-reply.ts';
 import type { StoreAttempt, Failed } from './interpret-reply.ts';
-import { settle } from './row-at-fault.ts';
+import { settle } from './commit.ts';
 
 const target = targetOf({ shape: { writeMode: 'insert' } });
 const refused: Outcome = { kind: 'aborted', refusal: refusal('row_refused') };

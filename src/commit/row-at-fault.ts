@@ -2,7 +2,7 @@
  * Finds out which of a group's members the engine refuses, so that only their senders are refused. Pure: attempts
  * are made by the functions it is given.
  *
- * All members go together; nearly always that is all. When a row is refused, members that cannot be stored in any order, or that hold the row
+ * All members go together (commit.ts); nearly always that is all. When a row is refused, members that cannot be stored in any order, or that hold the row
  * which a COPY names, are taken out, and the rest goes together again. If that fails, too, they go in order, each part of the group on its own,
  * and parts that fail are cut smaller until the members at fault are alone.
  * The parts are tried in order, and a member is refused for good only when no row before it may still be stored: it may
@@ -10,7 +10,7 @@
  */
 import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
-import { blameOf, chainBroken, conflictAttemptsMax } from './interpret-reply.ts';
+import { blameOf, chainBroken, conflictAttemptsMax, storedAs } from './interpret-reply.ts';
 import type { Committed, StoreAttempt, Failed } from './interpret-reply.ts';
 
 /** A group that is copied (DocumentGroup), one whose rows the engine decodes (DecodedGroup), and what tests put in their place. */
@@ -50,11 +50,15 @@ interface TriedMember {
 
 type TriedUnit = readonly TriedMember[];
 
-/** One outcome per member, in order. */
-export async function settle(group: TriedGroup, given: readonly Rows[]): Promise<readonly Outcome[]> {
+/** One outcome per member, in order. `whole`: what has become of all of them together; null: they were not tried, because one may not be. */
+export async function settleEach(
+  group: TriedGroup,
+  given: readonly Rows[],
+  whole: StoreAttempt | null,
+): Promise<readonly Outcome[]> {
   const members: TriedMember[] = given.map((rows, place) => ({ place, rows, outcome: null, alone: 0 }));
   const settling = new Settling(group);
-  await settling.run(members);
+  await settling.run(members, whole);
   await settling.confirmSuspects();
   settling.chains.end();
   return members.map(({ outcome }) => outcome ?? unreachable());
@@ -84,15 +88,10 @@ class Settling {
     this.#group = group;
   }
 
-  async run(members: readonly TriedMember[]): Promise<void> {
-    for (const member of members) {
-      const refused = this.#group.refuse(member.rows);
-      if (refused !== null) this.#refuseAll([member], refused);
-    }
-    const ready = this.#unbroken(members.filter(({ outcome }) => outcome === null));
-    if (ready.length === 0) return;
-    let left = ready;
-    let failed = await this.#store(left);
+  async run(members: readonly TriedMember[], whole: StoreAttempt | null): Promise<void> {
+    let left = whole === null ? this.#allowed(members) : members;
+    if (left.length === 0) return;
+    let failed = whole ?? (await this.#store(left));
     for (let sifts = 0; ; sifts++) {
       if (this.#settleWhole(left, failed) || failed.kind !== 'failed') return;
       if (sifts === this.#group.siftsMax || this.#isNobodys(failed)) break;
@@ -106,6 +105,15 @@ class Settling {
     const { blame } = blameOf(failed);
     if (blame === 'row' && left.length === 1 && only !== undefined) return this.#refuse(only, failed);
     await this.#settleParts(left);
+  }
+
+  /** Those that may be tried; the others are refused. */
+  #allowed(members: readonly TriedMember[]): TriedUnit {
+    for (const member of members) {
+      const refused = this.#group.refuse(member.rows);
+      if (refused !== null) this.#refuseAll([member], refused);
+    }
+    return this.#unbroken(members.filter(({ outcome }) => outcome === null));
   }
 
   #isNobodys(failed: Failed): boolean {
@@ -139,16 +147,11 @@ class Settling {
     return true;
   }
 
-  #commit(unit: TriedUnit, { apart, copies, stale: found }: Committed): void {
+  #commit(unit: TriedUnit, attempt: Committed): void {
     for (const member of unit) {
-      const { rows } = member;
-      const instead = apart?.get(rows);
-      const stale = found?.get(rows) ?? 0;
+      const instead = attempt.apart?.get(member.rows);
       if (instead !== undefined) this.#refuseAll([member], instead);
-      else if (copies?.has(rows) === true)
-        member.outcome = { kind: 'committed', rows: rows.count, isCopy: true };
-      else if (stale === 0) member.outcome = { kind: 'committed', rows: rows.count };
-      else member.outcome = { kind: 'committed', rows: rows.count - stale, stale };
+      else member.outcome = storedAs(member.rows, attempt);
     }
   }
 
@@ -276,7 +279,7 @@ function cut(unit: TriedUnit): TriedUnit[] {
 }
 
 function unreachable(): never {
-  throw new Error('settle() settles every member');
+  throw new Error('settleEach() settles every member');
 }
 
 /** Which rows of a group may still be stored according to their chains: none after rows that were not. */
