@@ -182,7 +182,7 @@ export interface SessionFacts {
   readonly path: string;
   /** The lowest synchronous_commit that makes a row durable on this server. */
   readonly commit: string;
-  /** The server's log can be followed: each row of a COPY is then written separately (document-group.ts). */
+  /** The server's log can be followed: each row of a COPY is then written separately (document-copy.ts). */
   readonly apart: boolean;
 }
 

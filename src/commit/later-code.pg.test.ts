@@ -11,7 +11,7 @@ import { embeddedBin } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { ValueSearch } from './value-at-fault.ts';
 import { remove } from '../keep/statements.ts';
-import { copySql, groupStatement } from './document-group.ts';
+import { copySql, groupStatement } from './document-copy.ts';
 import { removeOlderStatement, storeNewerStatement, storeNewestStatement } from './newest-statements.ts';
 import { roundTrip } from './session.ts';
 import {

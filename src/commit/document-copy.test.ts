@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { rowsOf, targetOf } from '../../test/support/rows.ts';
-import { copyMessages, groupStatement } from './document-group.ts';
+import { copyMessages, groupStatement } from './document-copy.ts';
 import { isMeant } from './statements.ts';
 import { queryMessage } from './wire-message.ts';
 
