@@ -10,10 +10,11 @@ import { rememberedOf } from '../kit/memoize.ts';
 import type { Outcome, Rows, Group } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { numberSql, holdCodeSql, lockSql } from './lock-table.ts';
-import { isForgotten, foundBy } from './interpret-reply.ts';
+import { isForgotten, foundBy, standing } from './interpret-reply.ts';
 import type { StoreAttempt, Failed } from './interpret-reply.ts';
 import { toStatement, isPlain } from './commit-connection.ts';
 import type { PreparedStatement, StatementStep, SessionFacts } from './commit-connection.ts';
+import { abortMessage, lost } from './session.ts';
 import type { CommitSession } from './session.ts';
 import { holdPlainStep } from './table-statements.ts';
 import type { TransactionSettings } from './table-statements.ts';
@@ -63,10 +64,12 @@ export class DocumentCopy {
   }
 
   /** Stores no rows in the same way. null: the table takes rows; otherwise the outcome of rows that were made for it. */
-  takesNoRows(): Promise<Outcome | null> {
+  async takesNoRows(): Promise<Outcome | null> {
     const { facts, shared } = this.#session;
     const { sql, count, checks } = noRowsStatement(this.#target, this.#settings, facts, shared);
-    return this.#session.takesNoRowsBy([queryMessage(sql), ...copyMessages([])], count, checks);
+    const messages = [queryMessage(sql), ...copyMessages([]), abortMessage];
+    const [reply = lost] = await this.#session.send(messages, [count, 1]);
+    return standing(foundBy(reply, checks) ?? reply);
   }
 
   /** null: rows of this group are not stored that way. */
@@ -85,8 +88,7 @@ export class DocumentCopy {
 
   async #plain(some: readonly Rows[]): Promise<StoreAttempt> {
     const { message, count, checks } = statementOf(this.#session, this.#target, this.#settings, this.#first);
-    const [reply] = await this.#session.send([message, ...copyMessages(some)], [count]);
-    if (reply === undefined) return { kind: 'lost', reason: 'no answer' };
+    const [reply = lost] = await this.#session.send([message, ...copyMessages(some)], [count]);
     return foundBy(reply, checks) ?? this.#session.settled(reply);
   }
 }

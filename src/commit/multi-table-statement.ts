@@ -8,23 +8,36 @@
  * for each other in a circle.
  */
 import { rememberedOf } from '../kit/memoize.ts';
-import type { Group } from '../types/rows.ts';
+import { zeroEnded } from '../kit/postgres-message.ts';
+import type { Documents, Group } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
 import { askedFirstSql, numberSql } from './lock-table.ts';
 import { toStatement } from './commit-connection.ts';
 import type { PreparedStatements, PreparedStatement, StatementStep } from './commit-connection.ts';
+import { lost } from './session.ts';
 import type { CommitSession } from './session.ts';
 import { isMeant, storeStatement, typeOids } from './statements.ts';
+import { isForgotten } from './interpret-reply.ts';
 import type { StoreAttempt } from './interpret-reply.ts';
-import { documentHead, executeDocuments, executeMessages, flushMessage } from './wire-message.ts';
+import {
+  documentCount,
+  documentLength,
+  executeAll,
+  executeMessages,
+  flushMessage,
+  mergedBytes,
+  Pieces,
+  syncMessage,
+} from './wire-message.ts';
+
 
 /**
  * Stores the rows of these groups, of each in order; all of them, or none. `kept`: where the connection keeps its statements for tables; null:
  * it keeps none.
  */
-export function storeTogether(
+export async function storeTogether(
   session: CommitSession,
   groups: readonly Group[],
   kept: PreparedStatements | null,
@@ -34,13 +47,21 @@ export function storeTogether(
   const isKept = ({ target }: Group) => fit?.has(rowsStatement(target).name) === true;
   const own = groups.filter(isKept);
   const all = [rowsOf(own), ...groups.filter((group) => !isKept(group)).map(namelessRows)];
-  const shared = {
-    opening,
-    own: own.map(({ target }) => rowsStatement(target)),
-    messages: all.flatMap(({ messages }) => messages),
-    count: all.reduce((sum, { count }) => sum + count, 1),
-  };
-  return session.storeShared(shared, kept);
+  const messages = [
+    ...session.prepare([opening]),
+    ...session.execute([opening]),
+    // May wait for a lock on its table.
+    ...(kept?.prepare(own.map(({ target }) => rowsStatement(target))) ?? []),
+    ...all.flatMap((rows) => rows.messages),
+    syncMessage,
+  ];
+  const count = all.reduce((sum, rows) => sum + rows.count, 1);
+  const [reply = lost] = await session.send([Buffer.concat(messages)], [count]);
+  for (const prepared of [session.prepared, kept]) {
+    if (reply.kind === 'done') prepared?.succeeded();
+    if (isForgotten(reply)) prepared?.forgotten();
+  }
+  return session.settled(reply);
 }
 
 /**
@@ -60,6 +81,45 @@ const rowsStatement = rememberedOf((target: Target): PreparedStatement => {
     `when ${late} then 'late' else 'true' end)::pg_catalog.bool`;
   return toStatement(sql, [isCopied ? typeOids.jsonb : typeOids.json]);
 });
+
+/** The beginning of what binds a statement of one jsonb parameter: the bytes between the length and the parameter. */
+function documentHead(statement: string): Buffer {
+  // Of the unnamed portal; one format, binary; one parameter.
+  return Buffer.concat([Buffer.from([0]), zeroEnded(statement), Buffer.from([0, 1, 0, 1, 0, 1])]);
+}
+
+/** Binds the statement of each head to one document after another, and executes it each time. */
+function executeDocuments(all: readonly { readonly head: Buffer; readonly documents: Documents }[]): {
+  readonly messages: Buffer[];
+  readonly count: number;
+} {
+  const fixed = 1 + 4 + 4 + 1 + 2 + executeAll.length;
+  let bytes = 0;
+  let count = 0;
+  for (const { head, documents } of all) {
+    const of = documentCount(documents);
+    count += of;
+    bytes += of * (fixed + head.length);
+    for (let i = 0; i < of; i++) bytes += mergedBytes(documentLength(documents, i));
+  }
+  const out = new Pieces(bytes);
+  for (const { head, documents } of all)
+    for (let i = 0; i < documentCount(documents); i++) {
+      const { bytes: from, spans } = documents;
+      const length = documentLength(documents, i);
+      const start = spans?.[2 * i] ?? 0;
+      out.byte(0x42);
+      out.int32(4 + head.length + 4 + 1 + length + 2);
+      out.copy(head);
+      // jsonb's binary form is a version byte and the text.
+      out.int32(1 + length);
+      out.byte(1);
+      out.document(from, start, start + length);
+      out.int16(0);
+      out.copy(executeAll);
+    }
+  return { messages: out.end(), count };
+}
 
 const headOf = rememberedOf((statement: PreparedStatement) => documentHead(statement.name));
 const namelessHead = documentHead('');

@@ -12,14 +12,11 @@
  * asked for the fate of a transaction whose end was lost. Another row, `stale 0 7`, says which rows were not newer, as the tag `INSERT 0 0` does of one.
  */
 import type { PoolClient, ClientBase, Connection, DatabaseError } from 'pg';
-import type { Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import {
   failedHere,
   isInDoubt,
   isRaised,
-  foundBy,
-  standing,
   told,
   isForgotten,
   handedOn,
@@ -52,17 +49,6 @@ export interface SessionOptions {
   readonly fateOf: (xid: string) => Promise<TransactionEnd | null>;
   /** The same, asked on this connection, which has answered. */
   readonly fateHere: (xid: string) => Promise<TransactionEnd | null>;
-}
-
-/** Rows of several tables. */
-export interface SharedRows {
-  /** What is sent before anything is locked. */
-  readonly opening: StatementStep;
-  /** Statements of the tables that the connection keeps. */
-  readonly own: readonly PreparedStatement[];
-  readonly messages: readonly Buffer[];
-  /** How many statements are executed. */
-  readonly count: number;
 }
 
 /** How a transaction has ended. */
@@ -182,37 +168,6 @@ export class CommitSession {
     }
     if (isForgotten(reply)) this.prepared.forgotten();
     return this.settled(reply.kind === 'failed' ? told(reply, steps, 0) : reply);
-  }
-
-  /**
-   * Stores rows of several tables in one transaction: all of them, or none. `kept`: where the statements of `own` are kept; null:
-   * there are none.
-   */
-  async storeShared(rows: SharedRows, kept: PreparedStatements | null): Promise<StoreAttempt> {
-    const messages = [
-      ...this.prepare([rows.opening]),
-      ...this.execute([rows.opening]),
-      // May wait for a lock on its table.
-      ...(kept?.prepare(rows.own) ?? []),
-      ...rows.messages,
-      syncMessage,
-    ];
-    const [reply = lost] = await this.send([Buffer.concat(messages)], [rows.count]);
-    for (const prepared of [this.prepared, kept]) {
-      if (reply.kind === 'done') prepared?.succeeded();
-      if (isForgotten(reply)) prepared?.forgotten();
-    }
-    return this.settled(reply);
-  }
-
-  /** The same by a Query of `count` statements, of which the first opens a transaction and those at `checks` confirm the table. */
-  async takesNoRowsBy(
-    query: readonly Buffer[],
-    count: number,
-    checks: readonly number[],
-  ): Promise<Outcome | null> {
-    const [reply = lost] = await this.send([...query, abortMessage], [count, 1]);
-    return standing(foundBy(reply, checks) ?? reply);
   }
 
   /** Whether the table has a primary key now. */

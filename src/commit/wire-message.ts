@@ -66,47 +66,8 @@ export function executeMessages(statement: string, parameters: readonly WirePara
   return out.end();
 }
 
-/** The beginning of what binds a statement of one jsonb parameter: the bytes between the length and the parameter. */
-export function documentHead(statement: string): Buffer {
-  // Of the unnamed portal; one format, binary; one parameter.
-  return Buffer.concat([Buffer.from([0]), zeroEnded(statement), Buffer.from([0, 1, 0, 1, 0, 1])]);
-}
-
-/** Binds the statement of each head to one document after another, and executes it each time. */
-export function executeDocuments(all: readonly { readonly head: Buffer; readonly documents: Documents }[]): {
-  readonly messages: Buffer[];
-  readonly count: number;
-} {
-  const fixed = 1 + 4 + 4 + 1 + 2 + executeAll.length;
-  let bytes = 0;
-  let count = 0;
-  for (const { head, documents } of all) {
-    const of = documentCount(documents);
-    count += of;
-    bytes += of * (fixed + head.length);
-    for (let i = 0; i < of; i++) bytes += mergedBytes(documentLength(documents, i));
-  }
-  const out = new Pieces(bytes);
-  for (const { head, documents } of all)
-    for (let i = 0; i < documentCount(documents); i++) {
-      const { bytes: from, spans } = documents;
-      const length = documentLength(documents, i);
-      const start = spans?.[2 * i] ?? 0;
-      out.byte(0x42);
-      out.int32(4 + head.length + 4 + 1 + length + 2);
-      out.copy(head);
-      // jsonb's binary form is a version byte and the text.
-      out.int32(1 + length);
-      out.byte(1);
-      out.document(from, start, start + length);
-      out.int16(0);
-      out.copy(executeAll);
-    }
-  return { messages: out.end(), count };
-}
-
 /** Execute of the unnamed portal, for all of its rows. */
-const executeAll = message('E', Buffer.from([0, 0, 0, 0, 0]));
+export const executeAll = message('E', Buffer.from([0, 0, 0, 0, 0]));
 
 /** The documents of some requests' rows as one JSON array: `[doc,doc,…]`. */
 function writeArray(out: Pieces, parts: readonly RowRange[]): void {
