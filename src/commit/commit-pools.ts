@@ -15,8 +15,6 @@
  */
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Socket } from 'node:net';
-import { Pool } from 'pg';
 import type { ClientBase, ClientConfig, PoolClient } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { refusesParameters, sqlstateOf } from '../engine/sqlstate.ts';
@@ -28,18 +26,10 @@ import { LoginRefused } from '../engine/owner-logins.ts';
 import type { OwnerLogins } from '../engine/owner-logins.ts';
 import { OwnerSessions } from './owner-sessions.ts';
 import type { Target } from '../types/target.ts';
-import {
-  connectionOf,
-  lendForCode,
-  BorrowedSession,
-  lookAtSession,
-  prepareSession,
-} from './commit-connection.ts';
+import { connectionOf } from './commit-connection.ts';
 import type { CommitPool, CommitRole, PreparedStatements } from './commit-connection.ts';
-import { boundAnswers } from '../engine/close-client.ts';
-import { unservedReason } from '../engine/connection-failure.ts';
-import { OrphanedBackends } from '../engine/orphaned-backends.ts';
-import { within } from '../kit/promises.ts';
+import { openCommitPool } from './open-pools.ts';
+import { BorrowedSession, lendForCode } from './session-settings.ts';
 
 export interface CommitEngine extends Pick<Engine, 'clientConfig' | 'doubt'> {
   /** Absent: there are no sessions of owners. */
@@ -247,106 +237,4 @@ async function ownOf(open: CommitPool, client: PoolClient): Promise<PoolClient> 
   } finally {
     client.release();
   }
-}
-
-/** What the pools of all databases share, and how this one connects. */
-interface ToEngine {
-  readonly config: () => ClientConfig;
-  readonly applicationName: string;
-  readonly statementTimeoutMs: number;
-  readonly limits: Pick<Limits, 'commitConnectionsMax' | 'commitStatementTimeoutMs'>;
-}
-
-/** `shared`: a pooler lends its sessions to others between transactions. */
-function openCommitPool(
-  database: string,
-  kind: CommitRole,
-  shared: boolean,
-  { config, applicationName, statementTimeoutMs, limits }: ToEngine,
-): CommitPool {
-  const timeoutMs = limits.commitStatementTimeoutMs;
-  const session = {
-    statement_timeout: statementTimeoutMs,
-    // pg-pool awaits what onConnect returns; its types do not say so.
-    onConnect: ((client) =>
-      inTime(
-        timeoutMs,
-        client,
-        prepareSession(client, () => askOnce(open, client)),
-      )) as (client: ClientBase) => void,
-  };
-  const pool = new Pool({
-    ...config(),
-    max: limits.commitConnectionsMax,
-    connectionTimeoutMillis: timeoutMs,
-    idleTimeoutMillis: 60_000,
-    application_name: applicationName,
-    ...(shared
-      ? {
-          onConnect: ((client: ClientBase) =>
-            inTime(timeoutMs, client, lookAtSession(client))) as unknown as () => void,
-        }
-      : session),
-  });
-  // An idle connection that the engine closes is dropped from the pool; the next commit opens another. One that
-  // breaks while it commits reports to its group; nobody needs the event.
-  pool.on('error', () => {});
-  pool.on('connect', (client) => {
-    connectionOf(client).pool = open;
-    if (kind === 'code') boundAnswers(client);
-    client.on('error', () => {});
-  });
-  const learned = new Set<ClientBase>();
-  pool.on('remove', (client) => learned.delete(client));
-  // Behind a pooler the process is that of others, too.
-  if (!shared) new OrphanedBackends(config).watch(database, pool);
-  const atFirst = { warm: [], isOver: false, limitedAtMs: null, said: false, isPgpool: null };
-  const open: CommitPool = { database, kind, pool, shared, learned, ...atFirst };
-  return open;
-}
-
-/**
- * pg-pool's bound ends when the connection is open. A pooler opens it at once, and its first statement waits for a server connection, of which
- * the pooler may have fewer: then there are as many as have been served.
- */
-async function inTime(ms: number, client: ClientBase, work: Promise<unknown>): Promise<void> {
-  if (
-    await within(
-      ms,
-      work.then(() => true),
-      false,
-    )
-  )
-    return;
-  const { connection } = client as unknown as { readonly connection: { readonly stream: Socket } };
-  connection.stream.destroy();
-  throw Object.assign(new Error(unservedReason(ms)), { code: '53300', severity: 'FATAL' });
-}
-
-/**
- * pgpool hangs if the rows of a prepared COPY arrive before it has read the engine's answer to it; as through any other pooler, they are
- * then stored by simple queries. A connection from the very port that the engine sees is not asked, because PostgreSQL logs the question.
- */
-async function isPgpool(client: ClientBase): Promise<boolean> {
-  const { connection } = client as unknown as { readonly connection: { readonly stream: Socket } };
-  const { rows } = await client.query<{ port: number | null }>(
-    'select pg_catalog.inet_client_port() as port',
-  );
-  const port = rows[0]?.port ?? null;
-  if (port === null || port === connection.stream.localPort) return false;
-  try {
-    await client.query('show pool_version');
-    return true;
-  } catch (error) {
-    if (sqlstateOf(error) === null) throw error;
-    return false;
-  }
-}
-
-function askOnce(open: CommitPool, client: ClientBase): Promise<boolean> {
-  open.isPgpool ??= isPgpool(client).catch((error: unknown) => {
-    open.isPgpool = null;
-    throw error;
-  });
-  return open.isPgpool;
 }

@@ -32,7 +32,6 @@ import {
   syncMessage,
 } from './wire-message.ts';
 
-
 /**
  * Stores the rows of these groups, of each in order; all of them, or none. `kept`: where the connection keeps its statements for tables; null:
  * it keeps none.

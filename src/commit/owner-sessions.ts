@@ -13,7 +13,7 @@ import type { OwnerLogins } from '../engine/owner-logins.ts';
 import { boundAnswers, hangUp } from '../engine/close-client.ts';
 import { refusesParameters, sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../config/limits.ts';
-import { BorrowedSession, prepareSession } from './commit-connection.ts';
+import { BorrowedSession, prepareSession } from './session-settings.ts';
 
 export interface OwnerSessionsOptions {
   readonly logins: OwnerLogins;

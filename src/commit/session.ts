@@ -13,14 +13,7 @@
  */
 import type { PoolClient, ClientBase, Connection, DatabaseError } from 'pg';
 import type { Target } from '../types/target.ts';
-import {
-  failedHere,
-  isInDoubt,
-  isRaised,
-  told,
-  isForgotten,
-  handedOn,
-} from './interpret-reply.ts';
+import { failedHere, isInDoubt, isRaised, told, isForgotten, handedOn } from './interpret-reply.ts';
 import type { StoreAttempt, LostConnection, EngineReply, StalePlaces } from './interpret-reply.ts';
 import { connectionOf, executeSteps, statementsOf } from './commit-connection.ts';
 import type {
