@@ -1,7 +1,7 @@
 /**
  * How rows of any other table are stored: the engine decodes the documents, and prepared statements insert or upsert them.
  * If they cannot be stored together, they are settled member by member (row-at-fault.ts); a sender is told which of its own values
- * does not fit, as far as the group's questions and time allow.
+ * does not fit, as far as the group's questions and time allow (refused-rows.ts).
  *
  * A transaction holds all rows together, each unit behind a savepoint, or none, to see what the engine says (`DecodedTransactions`). Besides the rows'
  * own statements it holds what code needs that runs in its session: the search_path in a session that others use, too, and what is cleaned up there.
@@ -11,12 +11,10 @@ import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { StageContext } from '../observe/context.ts';
 import { refusal } from '../errors/refusals.ts';
-import { differs, storeEachOnce, storeOnce, claimSteps } from './deliveries.ts';
+import { storeEachOnce, storeOnce, claimSteps } from './deliveries.ts';
 import {
   aborted,
-  isDelivered,
   outcomeOf,
-  verdictOf,
   failedHere,
   asAttempt,
   committed,
@@ -25,14 +23,8 @@ import {
   isForgotten,
 } from './interpret-reply.ts';
 import type { StoreAttempt, Failed, UnitAttempts } from './interpret-reply.ts';
-import { withNulls, ValueSearch } from './value-at-fault.ts';
-import {
-  documentRefusal,
-  forOwner,
-  isVersionMissing,
-  misfitRefusal,
-  rowRefusal,
-} from './refusal-messages.ts';
+import { RefusedRows } from './refused-rows.ts';
+import type { TrialTransactions } from './refused-rows.ts';
 import { abortMessage, inTurn, lost } from './session.ts';
 import type { CommitSession } from './session.ts';
 import type { TriedGroup } from './row-at-fault.ts';
@@ -56,8 +48,6 @@ const withoutKey = refusal(
 export class DecodedGroup implements TriedGroup {
   readonly siftsMax = 1;
   readonly fruitlessMax = Infinity;
-  /** Values that were stored as NULL. */
-  #nulled = 0;
   /** Requests whose delivery was stored before. */
   #repeated = 0;
   /** Requests with the id of another delivery. */
@@ -68,9 +58,8 @@ export class DecodedGroup implements TriedGroup {
   readonly #table: TableStatements;
   readonly #transactions: DecodedTransactions;
   readonly #options: Pick<StageContext, 'observe' | 'limits'>;
-  #search: ValueSearch | null = null;
-  /** Documents go whole into one column: no questions can be asked about their values. */
-  readonly #whole: boolean;
+  /** Made when the engine has refused a row. */
+  #refusing: RefusedRows | null = null;
 
   constructor(
     session: CommitSession,
@@ -81,26 +70,18 @@ export class DecodedGroup implements TriedGroup {
     this.#table = table;
     this.#transactions = new DecodedTransactions(session, table);
     this.#options = options;
-    this.#whole = table.target.shape.writeMode === 'copy';
   }
 
   /** Reports values and deliveries, once the rows are stored. */
   tell(): void {
     const { observe } = this.#options;
     const { target: table } = this.#table;
-    if (this.#nulled > 0) observe({ kind: 'values.nulled', table, values: this.#nulled });
+    const nulled = this.#refusing?.nulled ?? 0;
+    if (nulled > 0) observe({ kind: 'values.nulled', table, values: nulled });
     if (this.#repeated > 0) observe({ kind: 'deliveries.repeated', table, deliveries: this.#repeated });
     if (this.#differing > 0) observe({ kind: 'deliveries.differ', table, deliveries: this.#differing });
     if (this.#stale > 0) observe({ kind: 'rows.stale', table, rows: this.#stale });
   }
-
-  /** Made when the engine has refused a value. */
-  get #probes(): ValueSearch {
-    const { groupProbesMax } = this.#options.limits;
-    return (this.#search ??= new ValueSearch(this.#send, this.#table, this.#session.facts, groupProbesMax));
-  }
-
-  readonly #send: CommitSession['send'] = (messages, expected) => this.#session.send(messages, expected);
 
   refuse(member: Rows): Outcome | null {
     if (this.#table.deletes || member.deletes?.includes(1) !== true) return null;
@@ -144,109 +125,25 @@ export class DecodedGroup implements TriedGroup {
     return this.#transactions.takesNoRows();
   }
 
-  async explain(member: Rows, failed: Failed): Promise<Outcome> {
-    if (isDelivered(failed)) return differs;
-    const { shape } = this.#table.target;
-    if (
-      failed.sqlstate === '23505' &&
-      shape.key.length === 0 &&
-      (await this.#session.hasKey(this.#table.target))
-    )
-      return aborted(refusal('table_changed'));
-    const misfit = mayBeMisfit(failed) && !this.#whole ? await this.#probes.first(member) : null;
-    if (misfit !== null)
-      return { ...aborted(forOwner(misfitRefusal(misfit), misfit.failed)), row: misfit.row };
-    const row = await this.#rowAtFault(member);
-    if (isVersionMissing(failed))
-      return { ...aborted(refusal('version_missing')), ...(row !== null && { row }) };
-    // No more questions may be asked: all that is certain is that a value of the row could not be decoded.
-    const it = this.#whole
-      ? documentRefusal(failed)
-      : this.#probes.exhausted && failed.sqlstate.startsWith('22')
-        ? refusal('payload_undecodable')
-        : rowRefusal(failed, shape.key);
-    const outcome = aborted(forOwner(it, failed));
-    return row === null ? outcome : { ...outcome, row };
+  sift(members: readonly Rows[], failed: Failed): Promise<readonly (Rows | Outcome)[]> {
+    return this.#refused.sift(members, failed);
   }
 
-  /**
-   * Members that certainly cannot be stored get their outcome, whatever the others do: a value that does not fit its
-   * column will not fit later. If the table's owner wants it, they continue with NULL instead.
-   */
-  async sift(members: readonly Rows[], failed: Failed): Promise<readonly (Rows | Outcome)[]> {
-    const { target } = this.#table;
-    // Nobody is refused because of a table that is no longer this one.
-    const suspect = verdictOf(failed) === 'suspect';
-    const current = await (suspect ? this.stands() : this.#transactions.confirm());
-    if (current !== null) return members.map(() => current);
-    const nulls = target.shape.onTypeError === 'null';
-    if (this.#whole || isDelivered(failed) || !mayBeMisfit(failed) || (members.length === 1 && !nulls))
-      return members;
-    const questions = nulls ? this.#options.limits.groupNulledProbesMax : probesOf(members);
-    const probes = new ValueSearch(this.#send, this.#table, this.#session.facts, questions);
-    const sifted: (Rows | Outcome)[] = [...members];
-    for (const i of await probes.failing(members)) {
-      const member = members[i];
-      if (member !== undefined)
-        sifted[i] = nulls ? await this.#withNulls(member, probes) : await this.#misfit(member);
-    }
-    return sifted;
+  explain(member: Rows, failed: Failed): Promise<Outcome> {
+    return this.#refused.explain(member, failed);
   }
 
-  async #withNulls(member: Rows, probes: ValueSearch): Promise<Rows> {
-    const { document } = this.#table.target.shape;
-    // The document is the row: without it nothing that was sent would be stored.
-    const onTypeError = (await probes.all(member)).filter(({ column }) => column.name !== document);
-    this.#nulled += onTypeError.length;
-    return onTypeError.length === 0 ? member : withNulls(member, onTypeError);
-  }
-
-  /** The outcome of a member that holds a value which does not fit. */
-  async #misfit(member: Rows): Promise<Outcome> {
-    const misfit = await this.#probes.first(member);
-    if (misfit !== null)
-      return { ...aborted(forOwner(misfitRefusal(misfit), misfit.failed)), row: misfit.row };
-    // No more questions may be asked for this group.
-    const it = aborted(refusal('payload_undecodable'));
-    return member.count === 1 ? { ...it, row: 0 } : it;
-  }
-
-  /** The first row of a refused member at which storing it fails, if there is time to find out. */
-  async #rowAtFault(member: Rows): Promise<number | null> {
-    if (member.count === 1) return 0;
-    // Without row n it can be stored, with it it cannot: it may collide with rows before it.
-    let good = 0;
-    let bad = member.count;
-    let before = this.#session.leftMs;
-    let tried = 0;
-    while (bad - good > 1) {
-      const middle = (good + bad) >> 1;
-      tried += middle;
-      if (tried > this.#options.limits.groupTriedRowsMax) return null;
-      const some = { ...member, count: middle };
-      const failed = await this.#transactions.wouldFail([some]);
-      if (failed !== null && outcomeOf(failed) !== null) return null;
-      if (failed === null) good = middle;
-      else bad = middle;
-      const left = this.#session.leftMs;
-      if (bad - good > 1 && left < 2 * (before - left)) return null;
-      before = left;
-    }
-    return bad - 1;
+  get #refused(): RefusedRows {
+    return (this.#refusing ??= new RefusedRows(
+      this.#session,
+      this.#table,
+      this.#transactions,
+      this.#options.limits,
+    ));
   }
 }
 
-/** Questions that it may take to find all members that do not fit: each is asked about alone, and before that among others. */
-function probesOf(members: readonly Rows[]): number {
-  return 2 * members.length + 32;
-}
-
-/** Whether it can come from decoding: from a value, or a domain's constraint, rather than from one of the table's. */
-function mayBeMisfit({ sqlstate }: Failed): boolean {
-  return !['23503', '23505', '23P01'].includes(sqlstate);
-}
-
-class DecodedTransactions {
+class DecodedTransactions implements TrialTransactions {
   readonly #session: CommitSession;
   readonly #table: TableStatements;
   /** One row per statement: set when the engine reports that one statement met a row twice. */

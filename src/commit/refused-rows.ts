@@ -1,0 +1,169 @@
+/**
+ * Why the engine refuses rows that it decodes, and which of them: a value that does not fit its column, a constraint, a delivery's id. Takes requests whose
+ * rows were refused, asks the engine in the group's session without storing anything, and returns an outcome, or the request as it is tried further.
+ * Refuses with `payload_undecodable`, `row_refused`, `body_not_json`, `version_missing`, `delivery_differs`; with `table_changed` if the table is at fault.
+ */
+import type { Outcome, Rows } from '../types/rows.ts';
+import type { Limits } from '../config/limits.ts';
+import { refusal } from '../errors/refusals.ts';
+import { differs } from './deliveries.ts';
+import { aborted, isDelivered, outcomeOf, verdictOf } from './interpret-reply.ts';
+import type { Failed } from './interpret-reply.ts';
+import {
+  documentRefusal,
+  forOwner,
+  isVersionMissing,
+  misfitRefusal,
+  rowRefusal,
+} from './refusal-messages.ts';
+import type { CommitSession } from './session.ts';
+import type { TableStatements } from './table-statements.ts';
+import { withNulls, ValueSearch } from './value-at-fault.ts';
+
+/** How a group's rows are tried without being stored (decoded-group.ts). */
+export interface TrialTransactions {
+  /** The failure of storing these rows, or null; stores nothing. */
+  wouldFail(members: readonly Rows[]): Promise<Failed | null>;
+  /** null: the table is the one of the target; otherwise the outcome of rows that were made for the target. */
+  confirm(): Promise<Outcome | null>;
+  /** The same if no rows are stored, in the way in which rows are stored. */
+  takesNoRows(): Promise<Outcome | null>;
+}
+
+/** The refused rows of one group. */
+export class RefusedRows {
+  /** Values that are stored as NULL. */
+  nulled = 0;
+  readonly #session: CommitSession;
+  readonly #table: TableStatements;
+  readonly #trials: TrialTransactions;
+  readonly #limits: Limits;
+  #search: ValueSearch | null = null;
+  /** Documents go whole into one column: no questions can be asked about their values. */
+  readonly #whole: boolean;
+
+  constructor(session: CommitSession, table: TableStatements, trials: TrialTransactions, limits: Limits) {
+    this.#session = session;
+    this.#table = table;
+    this.#trials = trials;
+    this.#limits = limits;
+    this.#whole = table.target.shape.writeMode === 'copy';
+  }
+
+  async explain(member: Rows, failed: Failed): Promise<Outcome> {
+    if (isDelivered(failed)) return differs;
+    const { shape } = this.#table.target;
+    if (
+      failed.sqlstate === '23505' &&
+      shape.key.length === 0 &&
+      (await this.#session.hasKey(this.#table.target))
+    )
+      return aborted(refusal('table_changed'));
+    const misfit = mayBeMisfit(failed) && !this.#whole ? await this.#probes.first(member) : null;
+    if (misfit !== null)
+      return { ...aborted(forOwner(misfitRefusal(misfit), misfit.failed)), row: misfit.row };
+    const row = await this.#rowAtFault(member);
+    if (isVersionMissing(failed))
+      return { ...aborted(refusal('version_missing')), ...(row !== null && { row }) };
+    // No more questions may be asked: all that is certain is that a value of the row could not be decoded.
+    const it = this.#whole
+      ? documentRefusal(failed)
+      : this.#probes.exhausted && failed.sqlstate.startsWith('22')
+        ? refusal('payload_undecodable')
+        : rowRefusal(failed, shape.key);
+    const outcome = aborted(forOwner(it, failed));
+    return row === null ? outcome : { ...outcome, row };
+  }
+
+  /**
+   * Members that certainly cannot be stored get their outcome, whatever the others do: a value that does not fit its
+   * column will not fit later. If the table's owner wants it, they continue with NULL instead.
+   */
+  async sift(members: readonly Rows[], failed: Failed): Promise<readonly (Rows | Outcome)[]> {
+    const { target } = this.#table;
+    // Nobody is refused because of a table that is no longer this one.
+    const suspect = verdictOf(failed) === 'suspect';
+    const current = await (suspect ? this.#trials.takesNoRows() : this.#trials.confirm());
+    if (current !== null) return members.map(() => current);
+    const nulls = target.shape.onTypeError === 'null';
+    if (this.#whole || isDelivered(failed) || !mayBeMisfit(failed) || (members.length === 1 && !nulls))
+      return members;
+    const questions = nulls ? this.#limits.groupNulledProbesMax : probesOf(members);
+    const probes = this.#searching(questions);
+    const sifted: (Rows | Outcome)[] = [...members];
+    for (const i of await probes.failing(members)) {
+      const member = members[i];
+      if (member !== undefined)
+        sifted[i] = nulls ? await this.#withNulls(member, probes) : await this.#misfit(member);
+    }
+    return sifted;
+  }
+
+  async #withNulls(member: Rows, probes: ValueSearch): Promise<Rows> {
+    const { document } = this.#table.target.shape;
+    // The document is the row: without it nothing that was sent would be stored.
+    const onTypeError = (await probes.all(member)).filter(({ column }) => column.name !== document);
+    this.nulled += onTypeError.length;
+    return onTypeError.length === 0 ? member : withNulls(member, onTypeError);
+  }
+
+  /** The outcome of a member that holds a value which does not fit. */
+  async #misfit(member: Rows): Promise<Outcome> {
+    const misfit = await this.#probes.first(member);
+    if (misfit !== null)
+      return { ...aborted(forOwner(misfitRefusal(misfit), misfit.failed)), row: misfit.row };
+    // No more questions may be asked for this group.
+    const it = aborted(refusal('payload_undecodable'));
+    return member.count === 1 ? { ...it, row: 0 } : it;
+  }
+
+  /** The first row of a refused member at which storing it fails, if there is time to find out. */
+  async #rowAtFault(member: Rows): Promise<number | null> {
+    if (member.count === 1) return 0;
+    // Without row n it can be stored, with it it cannot: it may collide with rows before it.
+    let good = 0;
+    let bad = member.count;
+    let before = this.#session.leftMs;
+    let tried = 0;
+    while (bad - good > 1) {
+      const middle = (good + bad) >> 1;
+      tried += middle;
+      if (tried > this.#limits.groupTriedRowsMax) return null;
+      const some = { ...member, count: middle };
+      const failed = await this.#trials.wouldFail([some]);
+      if (failed !== null && outcomeOf(failed) !== null) return null;
+      if (failed === null) good = middle;
+      else bad = middle;
+      const left = this.#session.leftMs;
+      if (bad - good > 1 && left < 2 * (before - left)) return null;
+      before = left;
+    }
+    return bad - 1;
+  }
+
+  /** Made when the engine has refused a value. */
+  get #probes(): ValueSearch {
+    const { groupProbesMax } = this.#limits;
+    return (this.#search ??= this.#searching(groupProbesMax));
+  }
+
+  #searching(questionsMax: number): ValueSearch {
+    const session = this.#session;
+    return new ValueSearch(
+      (messages, expected) => session.send(messages, expected),
+      this.#table,
+      session.facts,
+      questionsMax,
+    );
+  }
+}
+
+/** Questions that it may take to find all members that do not fit: each is asked about alone, and before that among others. */
+function probesOf(members: readonly Rows[]): number {
+  return 2 * members.length + 32;
+}
+
+/** Whether it can come from decoding: from a value, or a domain's constraint, rather than from one of the table's. */
+function mayBeMisfit({ sqlstate }: Failed): boolean {
+  return !['23503', '23505', '23P01'].includes(sqlstate);
+}
