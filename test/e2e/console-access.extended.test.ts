@@ -22,8 +22,8 @@ import { requireBrowser } from '../support/tools.ts';
 const overview = (page: Page) => page.getByRole('heading', { name: 'Overview' }).waitFor();
 const tokenOf = (page: Page) => page.evaluate<string>(`sessionStorage.getItem('headgate-token')`);
 
-suite('getting into the console', () => {
-  test('a link, new tabs without a cookie, other databases, and a logout that ends all tabs', async (t) => {
+suite('logins of the console', () => {
+  test('a console login by link extends to new tabs without a cookie, and a logout ends all tabs', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await startHeadgate(t);
@@ -175,7 +175,7 @@ suite('getting into the console', () => {
     assert.deepEqual(complaints, []);
   });
 
-  test('wrong passwords are limited, right ones are not, and a deep link survives the login', async (t) => {
+  test('the console limits wrong passwords but not right ones, and a deep link survives the login', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await startHeadgate(t, { env: { HEADGATE_SQL_PASSWORD: 'the right one' } });

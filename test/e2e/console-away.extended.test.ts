@@ -18,8 +18,8 @@ async function says(page: Page, wanted: RegExp): Promise<void> {
 
 const green = (page: Page): Promise<number> => page.locator('.latest .dot.on').count();
 
-suite('the console while something is away', () => {
-  test('a database that is stopped, frozen and restarted, and a Headgate that stops', async (t) => {
+suite('the console during outages', () => {
+  test('the console reports that the database or Headgate is away, keeps its content and recovers by itself', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;
     const server = await MortalServer.start(t);

@@ -19,7 +19,7 @@ const rowsMax = 450;
 const statementsMax = 30;
 
 suite('the costs of the console', () => {
-  test('no page asks the engine for more than it shows', async (t) => {
+  test('each page of the console costs the engine a bounded number of statements and rows', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;
     const server = await MortalServer.start(t, countingSettings);

@@ -7,7 +7,7 @@ import { requireBrowser } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
 suite('accepted requests after a restart, in the console', () => {
-  test('they are the rows of the table, by their arrival, or a sentence says why not', async (t) => {
+  test('the console lists requests accepted before a restart from the rows of the table, or says why it cannot', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;
     const dataDir = await temporaryFolder(t);

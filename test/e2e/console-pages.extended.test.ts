@@ -19,7 +19,7 @@ async function plotOf(page: Page) {
 }
 
 suite('the pages of the console', () => {
-  test('charts with figures, a click, a drag; SQL that is remembered; zones; phones', async (t) => {
+  test("the console's charts, lists, SQL page, time zones and phone layout work in Chromium", async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await startHeadgate(t);
@@ -84,75 +84,81 @@ suite('the pages of the console', () => {
       }
     });
 
-    await t.test('a day beside the day before, if that is known whole', async () => {
-      await page.goto(`${base}#/dev/endpoint/public/charted`);
-      const chart = page.getByRole('img', { name: /Requests, last 24 hours: 3 stored/ });
-      await chart.waitFor();
-      const note = page.getByText(/on the day before/);
-      assert.equal(await note.count(), 0);
-      const add = (hours: string) =>
-        client.query(`WITH known AS (
+    await t.test(
+      'the console compares a day with the day before only if that is known completely',
+      async () => {
+        await page.goto(`${base}#/dev/endpoint/public/charted`);
+        const chart = page.getByRole('img', { name: /Requests, last 24 hours: 3 stored/ });
+        await chart.waitFor();
+        const note = page.getByText(/on the day before/);
+        assert.equal(await note.count(), 0);
+        const add = (hours: string) =>
+          client.query(`WITH known AS (
             SELECT h, CASE WHEN n < 24 THEN 1200 ELSE 1000 END AS n FROM unnest('{${hours}}'::int[]) n,
               LATERAL (SELECT to_timestamp(floor(extract(epoch FROM now()) / 3600) * 3600) - n * interval '1 hour' AS h) AS at),
           of_table AS (INSERT INTO headgate.traffic_hour (relation, slot, hour, stored, spooled, unauthorized, refused, unavailable, took)
             SELECT 'charted'::regclass, (extract(epoch FROM h)::bigint / 3600) % 744, h, n, 0, 0, 0, 0, array_fill(0, '{14}') FROM known)
           INSERT INTO headgate.traffic_total (owner_oid, owner, per, slot, at, stored, spooled, unauthorized, refused, unavailable, took)
           SELECT 0, '', 'hour', (extract(epoch FROM h)::bigint / 3600) % 744, h, 2 * n, 0, 0, 0, 0, array_fill(0, '{14}') FROM known`);
-      // Of the day before less than all may be known.
-      await add('5,30');
-      await page.reload();
-      await chart.waitFor();
-      assert.equal(await note.count(), 0);
-      await add('60');
-      await page.reload();
-      await page.getByText('up 20 % on the day before').waitFor();
-      assert.match((await note.getAttribute('title')) ?? '', /^By whole hours: 1.?200\b.*, after 1.?000$/);
-      await client.query(
-        `UPDATE headgate.traffic_total SET stored = 1800 WHERE per = 'hour' AND stored = 2400`,
-      );
-      await page.goto(`${base}#/dev`);
-      await page.reload();
-      await page.locator('.figures').getByText('down 10 % on the day before').waitFor();
-      // Of other ranges nothing is said.
-      await page.getByLabel('Time range').selectOption('6h');
-      await page.getByRole('img', { name: /last 6 hours/ }).waitFor();
-      assert.equal(await note.count(), 0);
-    });
+        // Of the day before less than all may be known.
+        await add('5,30');
+        await page.reload();
+        await chart.waitFor();
+        assert.equal(await note.count(), 0);
+        await add('60');
+        await page.reload();
+        await page.getByText('up 20 % on the day before').waitFor();
+        assert.match((await note.getAttribute('title')) ?? '', /^By whole hours: 1.?200\b.*, after 1.?000$/);
+        await client.query(
+          `UPDATE headgate.traffic_total SET stored = 1800 WHERE per = 'hour' AND stored = 2400`,
+        );
+        await page.goto(`${base}#/dev`);
+        await page.reload();
+        await page.locator('.figures').getByText('down 10 % on the day before').waitFor();
+        // Of other ranges nothing is said.
+        await page.getByLabel('Time range').selectOption('6h');
+        await page.getByRole('img', { name: /last 6 hours/ }).waitFor();
+        assert.equal(await note.count(), 0);
+      },
+    );
 
-    await t.test('a drag above the list of requests chooses their time, and a view is saved', async () => {
-      await page.goto(`${base}#/dev/requests?table=charted&schema=public`);
-      const plot = page.locator('.list-chart .plot');
-      await plot.locator('rect.good').first().waitFor();
-      const at = await plot.boundingBox();
-      assert(at !== null);
-      await page.mouse.move(at.x + at.width - 200, at.y + 30);
-      await page.mouse.down();
-      await page.mouse.move(at.x + at.width - 9, at.y + 30, { steps: 4 });
-      await page.mouse.up();
-      await holds(page, `/from=.*Z&until=.*Z/.test(decodeURIComponent(location.hash))`);
-      await page.locator('.lines .line', { hasText: '1 row' }).nth(2).waitFor();
-      // The refused ones that are kept, by a filter that the counts do not know.
-      assert.equal((await headgate.post('dev/public/charted', '{"a":')).status, 422);
-      await page.goto(`${base}#/dev/requests?code=body_not_json`);
-      // The bars follow the list.
-      await page.locator('.lines .line', { hasText: 'charted' }).waitFor();
-      await plot.locator('rect.bad').first().waitFor({ timeout: 30_000 });
-      assert.equal(await plot.locator('rect.good').count(), 0);
-      await page.getByRole('button', { name: 'Views', exact: true }).click();
-      await page.getByLabel('Name of this view').fill('no JSON');
-      await page.getByRole('button', { name: 'Save', exact: true }).click();
-      await page.goto(`${base}#/dev/requests`);
-      await page.reload();
-      await page.getByRole('button', { name: 'Views', exact: true }).click();
-      await page.getByRole('button', { name: 'no JSON', exact: true }).click();
-      await holds(page, `/^#.dev.requests.code=body_not_json$/.test(location.hash)`);
-      await page.getByRole('button', { name: 'Views', exact: true }).click();
-      await page.getByRole('button', { name: 'Forget no JSON' }).click();
-      await page.goto(`${base}#/dev/requests`);
-      await page.getByRole('button', { name: 'Views', exact: true }).waitFor({ state: 'detached' });
-    });
+    await t.test(
+      "a drag in the console's request chart chooses the time range, and a view can be saved",
+      async () => {
+        await page.goto(`${base}#/dev/requests?table=charted&schema=public`);
+        const plot = page.locator('.list-chart .plot');
+        await plot.locator('rect.good').first().waitFor();
+        const at = await plot.boundingBox();
+        assert(at !== null);
+        await page.mouse.move(at.x + at.width - 200, at.y + 30);
+        await page.mouse.down();
+        await page.mouse.move(at.x + at.width - 9, at.y + 30, { steps: 4 });
+        await page.mouse.up();
+        await holds(page, `/from=.*Z&until=.*Z/.test(decodeURIComponent(location.hash))`);
+        await page.locator('.lines .line', { hasText: '1 row' }).nth(2).waitFor();
+        // The refused ones that are kept, by a filter that the counts do not know.
+        assert.equal((await headgate.post('dev/public/charted', '{"a":')).status, 422);
+        await page.goto(`${base}#/dev/requests?code=body_not_json`);
+        // The bars follow the list.
+        await page.locator('.lines .line', { hasText: 'charted' }).waitFor();
+        await plot.locator('rect.bad').first().waitFor({ timeout: 30_000 });
+        assert.equal(await plot.locator('rect.good').count(), 0);
+        await page.getByRole('button', { name: 'Views', exact: true }).click();
+        await page.getByLabel('Name of this view').fill('no JSON');
+        await page.getByRole('button', { name: 'Save', exact: true }).click();
+        await page.goto(`${base}#/dev/requests`);
+        await page.reload();
+        await page.getByRole('button', { name: 'Views', exact: true }).click();
+        await page.getByRole('button', { name: 'no JSON', exact: true }).click();
+        await holds(page, `/^#.dev.requests.code=body_not_json$/.test(location.hash)`);
+        await page.getByRole('button', { name: 'Views', exact: true }).click();
+        await page.getByRole('button', { name: 'Forget no JSON' }).click();
+        await page.goto(`${base}#/dev/requests`);
+        await page.getByRole('button', { name: 'Views', exact: true }).waitFor({ state: 'detached' });
+      },
+    );
 
-    await t.test('the requests of an endpoint are narrowed on its page, by its address', async () => {
+    await t.test("filters of an endpoint's requests in the console are kept in the address", async () => {
       await page.goto(`${base}#/dev/endpoint/public/charted`);
       const rows = page.locator('.latest .line');
       await page.getByRole('img', { name: /Requests, last 24 hours: / }).waitFor();
@@ -175,85 +181,94 @@ suite('the pages of the console', () => {
       );
     });
 
-    await t.test('SQL: a tree, saved statements, history, and what is never remembered', async () => {
-      await page.goto(`${base}#/dev/sql`);
-      const sql = page.getByLabel('SQL', { exact: true });
-      await page.getByRole('searchbox', { name: 'Table or column' }).fill('charted');
-      await page.locator('.tree summary', { hasText: 'charted' }).click();
-      await page.locator('.tree').getByText('integer · key').waitFor();
-      // Beside each schema, how many of its tables were found.
-      await page.locator('.tree > summary', { hasText: /^public\s*1$/ }).waitFor();
-      await sql.fill('SELECT count(*) FROM ');
-      await page.getByRole('button', { name: 'insert the name' }).click();
-      assert.equal(await sql.inputValue(), 'SELECT count(*) FROM charted');
-      await page.keyboard.press('Control+Enter');
-      await page.getByRole('cell', { name: '3', exact: true }).waitFor();
-      const recent = page.locator('.recall');
-      await recent.filter({ hasText: /^SELECT count\(\*\) FROM charted\s*1 row$/ }).waitFor();
-      await sql.fill('SELECT 1 / 0');
-      await page.keyboard.press('Control+Enter');
-      await recent.filter({ hasText: /^SELECT 1 \/ 0\s*error$/ }).waitFor();
-      // In colours, letter for letter, and each line where it is in the field.
-      const draft = `SELECT 'a''b', 12 -- «\u202e»\n\n  FROM "x" /* ${'long '.repeat(60)}*/\n`;
-      await sql.fill(draft);
-      const drawn = page.locator('.sql-field pre');
-      assert.deepEqual(await drawn.locator('> div').allTextContents(), draft.split('\n'));
-      assert.deepEqual(await drawn.locator('.sql-word').allTextContents(), ['SELECT', 'FROM']);
-      assert.deepEqual(await drawn.locator('.sql-string').allTextContents(), [`'a''b'`]);
-      const [shown = 0, ...heights] = await page.evaluate<number[]>(
-        `(([pre, area]) => [pre.clientHeight, pre.scrollHeight, area.scrollHeight])(document.querySelectorAll('.sql-field > *'))`,
-      );
-      assert.deepEqual(heights, [shown, shown]);
-      await sql.fill('SELECT count(*) FROM charted');
-      await page.getByRole('button', { name: 'Save …' }).click();
-      await page.getByLabel('Name of the statement').fill('How many?');
-      await page.keyboard.press('Enter');
-      await page.getByText('Saved in this browser.').waitFor();
-      await sql.fill(`CREATE SECRET unforgotten WITH (backend = 'meta') AS 'never remember me'`);
-      await page.getByLabel('may write').check();
-      await page.keyboard.press('Control+Enter');
-      await holds(page, `!document.body.innerText.includes('Running')`);
-      assert.doesNotMatch(
-        await page.evaluate<string>('JSON.stringify([{ ...localStorage }, { ...sessionStorage }])'),
-        /never remember me/,
-      );
-      // A new tab knows what was saved and what ran.
-      const tab = await page.context().newPage();
-      await tab.goto(`${base}#/dev/sql`);
-      await tab.getByRole('button', { name: /^Saved/ }).click();
-      await tab.getByRole('button', { name: 'How many?', exact: true }).click();
-      assert.equal(await tab.getByLabel('SQL', { exact: true }).inputValue(), 'SELECT count(*) FROM charted');
-      await tab.getByRole('button', { name: 'History' }).click();
-      await tab.locator('.recall', { hasText: 'SELECT count(*) FROM charted' }).waitFor();
-      assert.equal(await tab.locator('.recall', { hasText: 'SECRET' }).count(), 0);
-      await tab.getByRole('button', { name: 'Forget all of it' }).click();
-      await tab.getByText('Statements that ran are remembered').waitFor();
-      // An address fills the editor, and runs nothing.
-      await tab.goto(`${base}#/dev/sql?sql=${encodeURIComponent('DROP TABLE charted')}`);
-      await tab.reload();
-      await tab.getByLabel('SQL', { exact: true }).waitFor();
-      assert.equal(await tab.getByLabel('may write').isChecked(), false);
-      await tab.getByRole('button', { name: 'Run', exact: true }).click();
-      await tab.getByText('This changes something, and the page is read only.').waitFor();
-      await tab.close();
-    });
+    await t.test(
+      "the console's SQL page has a tree, saved statements and a history without secrets",
+      async () => {
+        await page.goto(`${base}#/dev/sql`);
+        const sql = page.getByLabel('SQL', { exact: true });
+        await page.getByRole('searchbox', { name: 'Table or column' }).fill('charted');
+        await page.locator('.tree summary', { hasText: 'charted' }).click();
+        await page.locator('.tree').getByText('integer · key').waitFor();
+        // Beside each schema, how many of its tables were found.
+        await page.locator('.tree > summary', { hasText: /^public\s*1$/ }).waitFor();
+        await sql.fill('SELECT count(*) FROM ');
+        await page.getByRole('button', { name: 'insert the name' }).click();
+        assert.equal(await sql.inputValue(), 'SELECT count(*) FROM charted');
+        await page.keyboard.press('Control+Enter');
+        await page.getByRole('cell', { name: '3', exact: true }).waitFor();
+        const recent = page.locator('.recall');
+        await recent.filter({ hasText: /^SELECT count\(\*\) FROM charted\s*1 row$/ }).waitFor();
+        await sql.fill('SELECT 1 / 0');
+        await page.keyboard.press('Control+Enter');
+        await recent.filter({ hasText: /^SELECT 1 \/ 0\s*error$/ }).waitFor();
+        // In colours, letter for letter, and each line where it is in the field.
+        const draft = `SELECT 'a''b', 12 -- «\u202e»\n\n  FROM "x" /* ${'long '.repeat(60)}*/\n`;
+        await sql.fill(draft);
+        const drawn = page.locator('.sql-field pre');
+        assert.deepEqual(await drawn.locator('> div').allTextContents(), draft.split('\n'));
+        assert.deepEqual(await drawn.locator('.sql-word').allTextContents(), ['SELECT', 'FROM']);
+        assert.deepEqual(await drawn.locator('.sql-string').allTextContents(), [`'a''b'`]);
+        const [shown = 0, ...heights] = await page.evaluate<number[]>(
+          `(([pre, area]) => [pre.clientHeight, pre.scrollHeight, area.scrollHeight])(document.querySelectorAll('.sql-field > *'))`,
+        );
+        assert.deepEqual(heights, [shown, shown]);
+        await sql.fill('SELECT count(*) FROM charted');
+        await page.getByRole('button', { name: 'Save …' }).click();
+        await page.getByLabel('Name of the statement').fill('How many?');
+        await page.keyboard.press('Enter');
+        await page.getByText('Saved in this browser.').waitFor();
+        await sql.fill(`CREATE SECRET unforgotten WITH (backend = 'meta') AS 'never remember me'`);
+        await page.getByLabel('may write').check();
+        await page.keyboard.press('Control+Enter');
+        await holds(page, `!document.body.innerText.includes('Running')`);
+        assert.doesNotMatch(
+          await page.evaluate<string>('JSON.stringify([{ ...localStorage }, { ...sessionStorage }])'),
+          /never remember me/,
+        );
+        // A new tab knows what was saved and what ran.
+        const tab = await page.context().newPage();
+        await tab.goto(`${base}#/dev/sql`);
+        await tab.getByRole('button', { name: /^Saved/ }).click();
+        await tab.getByRole('button', { name: 'How many?', exact: true }).click();
+        assert.equal(
+          await tab.getByLabel('SQL', { exact: true }).inputValue(),
+          'SELECT count(*) FROM charted',
+        );
+        await tab.getByRole('button', { name: 'History' }).click();
+        await tab.locator('.recall', { hasText: 'SELECT count(*) FROM charted' }).waitFor();
+        assert.equal(await tab.locator('.recall', { hasText: 'SECRET' }).count(), 0);
+        await tab.getByRole('button', { name: 'Forget all of it' }).click();
+        await tab.getByText('Statements that ran are remembered').waitFor();
+        // An address fills the editor, and runs nothing.
+        await tab.goto(`${base}#/dev/sql?sql=${encodeURIComponent('DROP TABLE charted')}`);
+        await tab.reload();
+        await tab.getByLabel('SQL', { exact: true }).waitFor();
+        assert.equal(await tab.getByLabel('may write').isChecked(), false);
+        await tab.getByRole('button', { name: 'Run', exact: true }).click();
+        await tab.getByText('This changes something, and the page is read only.').waitFor();
+        await tab.close();
+      },
+    );
 
-    await t.test('another check is tried on the requests that came, and changes nothing', async () => {
-      await client.query(`CREATE SECRET checks WITH (backend = 'meta') AS 'key';
+    await t.test(
+      'the console tries another VALIDATE on past requests without changing the table',
+      async () => {
+        await client.query(`CREATE SECRET checks WITH (backend = 'meta') AS 'key';
         CREATE TABLE checked (data JSONB) INCLUDE HEADER 'x-token' AS token INCLUDE TIMESTAMP AS at WITH (connector = 'webhook')
           VALIDATE SECRET checks AS secure_compare(headers->>'x-token', checks)`);
-      assert.equal((await headgate.post('dev/public/checked', '{}', { 'x-token': 'key' })).status, 200);
-      await page.goto(`${base}#/dev/endpoint/public/checked`);
-      await page.getByRole('link', { name: 'Change it' }).click();
-      const sql = page.getByLabel('SQL', { exact: true });
-      await holds(page, `document.querySelector('textarea').value.startsWith('ALTER TABLE')`);
-      await sql.fill((await sql.inputValue()).replace('x-token', 'x-other'));
-      await page.getByRole('button', { name: /Try this check on the requests of 7 days/ }).click();
-      await page.getByRole('cell', { name: /stored: header 'x-other' was not kept/ }).waitFor();
-      const { rows } = await client.query('SHOW CREATE TABLE checked');
-      assert.match(JSON.stringify(rows), /x-token/);
-      assert.doesNotMatch(JSON.stringify(rows), /x-other/);
-    });
+        assert.equal((await headgate.post('dev/public/checked', '{}', { 'x-token': 'key' })).status, 200);
+        await page.goto(`${base}#/dev/endpoint/public/checked`);
+        await page.getByRole('link', { name: 'Change it' }).click();
+        const sql = page.getByLabel('SQL', { exact: true });
+        await holds(page, `document.querySelector('textarea').value.startsWith('ALTER TABLE')`);
+        await sql.fill((await sql.inputValue()).replace('x-token', 'x-other'));
+        await page.getByRole('button', { name: /Try this check on the requests of 7 days/ }).click();
+        await page.getByRole('cell', { name: /stored: header 'x-other' was not kept/ }).waitFor();
+        const { rows } = await client.query('SHOW CREATE TABLE checked');
+        assert.match(JSON.stringify(rows), /x-token/);
+        assert.doesNotMatch(JSON.stringify(rows), /x-other/);
+      },
+    );
 
     await t.test("the browser's Back restores scroll position and focus", async () => {
       const many = Array.from(
@@ -304,39 +319,45 @@ suite('the pages of the console', () => {
         .waitFor();
     });
 
-    await t.test('rows have the time zone of the page, and are found from the list of requests', async () => {
-      await client.query(`CREATE TABLE zoned (data JSONB) INCLUDE TIMESTAMP AS at WITH (connector = 'webhook');
+    await t.test(
+      "the console's page of rows uses the chosen time zone, and is reached from the request list",
+      async () => {
+        await client.query(`CREATE TABLE zoned (data JSONB) INCLUDE TIMESTAMP AS at WITH (connector = 'webhook');
         INSERT INTO zoned VALUES ('{"only":"in its row"}', '2026-01-01 00:00:00.000001+00')`);
-      await page.goto(`${base}#/dev/requests?q=in+its+row`);
-      await page.getByText('No request matches.').waitFor();
-      await page.getByRole('link', { name: 'zoned', exact: true }).click();
-      await page.getByRole('cell', { name: '2026-01-01 00:00:00.000001+00', exact: true }).waitFor();
-      await holds(page, `document.title === 'zoned · Headgate'`);
-      await page.getByRole('button', { name: /^Time zone/ }).click();
-      await page.getByLabel('Another time zone').fill('Asia/Kolkata');
-      await page.keyboard.press('Enter');
-      await page.getByRole('cell', { name: '2026-01-01 05:30:00.000001+05:30', exact: true }).waitFor();
-      await chooseInMenu(page, /^Time zone Kolkata, UTC\+5:30/, /^UTC$/);
-      await page.getByRole('cell', { name: '2026-01-01 00:00:00.000001+00', exact: true }).waitFor();
-      await client.query('DROP TABLE zoned');
-    });
+        await page.goto(`${base}#/dev/requests?q=in+its+row`);
+        await page.getByText('No request matches.').waitFor();
+        await page.getByRole('link', { name: 'zoned', exact: true }).click();
+        await page.getByRole('cell', { name: '2026-01-01 00:00:00.000001+00', exact: true }).waitFor();
+        await holds(page, `document.title === 'zoned · Headgate'`);
+        await page.getByRole('button', { name: /^Time zone/ }).click();
+        await page.getByLabel('Another time zone').fill('Asia/Kolkata');
+        await page.keyboard.press('Enter');
+        await page.getByRole('cell', { name: '2026-01-01 05:30:00.000001+05:30', exact: true }).waitFor();
+        await chooseInMenu(page, /^Time zone Kolkata, UTC\+5:30/, /^UTC$/);
+        await page.getByRole('cell', { name: '2026-01-01 00:00:00.000001+00', exact: true }).waitFor();
+        await client.query('DROP TABLE zoned');
+      },
+    );
 
-    await t.test('events are for tables of the user, and one is one', async () => {
-      await page.goto(`${base}#/dev/events`);
-      await holds(page, `document.title === 'Events · Headgate'`);
-      await page.getByRole('option', { name: 'charted' }).waitFor({ state: 'attached' });
-      const { rows } = await client.query<{ relname: string }>(
-        `SELECT relname FROM pg_class WHERE relnamespace = 'headgate'::regnamespace AND relkind = 'r'`,
-      );
-      const offered = await page.getByLabel('Table').locator('option').allTextContents();
-      assert(rows.length > 0);
-      assert.deepEqual(
-        rows.filter(({ relname }) => offered.includes(relname)),
-        [],
-      );
-      await page.getByLabel('Documents, one per line').fill('{"a":1}');
-      await page.getByText('1 document', { exact: true }).waitFor();
-    });
+    await t.test(
+      "the console's events page offers no tables of schema headgate, and counts documents",
+      async () => {
+        await page.goto(`${base}#/dev/events`);
+        await holds(page, `document.title === 'Events · Headgate'`);
+        await page.getByRole('option', { name: 'charted' }).waitFor({ state: 'attached' });
+        const { rows } = await client.query<{ relname: string }>(
+          `SELECT relname FROM pg_class WHERE relnamespace = 'headgate'::regnamespace AND relkind = 'r'`,
+        );
+        const offered = await page.getByLabel('Table').locator('option').allTextContents();
+        assert(rows.length > 0);
+        assert.deepEqual(
+          rows.filter(({ relname }) => offered.includes(relname)),
+          [],
+        );
+        await page.getByLabel('Documents, one per line').fill('{"a":1}');
+        await page.getByText('1 document', { exact: true }).waitFor();
+      },
+    );
 
     await t.test('Ctrl K finds an endpoint in the console', async () => {
       await page.goto(`${base}#/dev/health`);
@@ -366,7 +387,7 @@ suite('the pages of the console', () => {
       await page.getByRole('dialog', { name: 'Jump to' }).waitFor({ state: 'hidden' });
     });
 
-    await t.test('endpoints of one sender, and of one owner, with counts', async () => {
+    await t.test('the console filters endpoints by sender, owner and schema, with counts', async () => {
       await client.query(`CREATE ROLE filterer; CREATE SECRET filtered_key WITH (backend = 'meta') AS 'k';
         CREATE SECRET clerk_key WITH (backend = 'meta') AS 'whsec_c2VjcmV0c2VjcmV0c2VjcmV0'; CREATE SECRET resend_key WITH (backend = 'meta') AS 'whsec_c2VjcmV0c2VjcmV0c2VjcmV0';
         CREATE TABLE of_github (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET filtered_key USING github;
@@ -431,7 +452,7 @@ suite('the pages of the console', () => {
       await names.first().waitFor();
     });
 
-    await t.test('the page of secrets opens the one that is asked for, and no other', async () => {
+    await t.test("the console's page of secrets opens a secret only if the address names it", async () => {
       await client.query(`CREATE SECRET of_nothing WITH (backend = 'meta') AS 'k'`);
       await page.goto(`${base}#/dev/secrets?q=of_nothing`);
       await page.getByRole('heading', { name: 'of_nothing' }).waitFor();
@@ -441,26 +462,29 @@ suite('the pages of the console', () => {
       assert.equal(await page.getByLabel('New value').count(), 0);
     });
 
-    await t.test('reasons above refused requests have counts and narrow the list', async () => {
-      await client.query(`CREATE TABLE reasoned (n SMALLINT) WITH (connector = 'webhook')`);
-      assert.equal((await headgate.post('dev/public/reasoned', '{"n":70000}')).status, 422);
-      // Refused requests are kept within a second.
-      await within(10_000, async () => {
-        const { rows } = await client.query(
-          `SELECT FROM headgate.rejected_requests WHERE table_name = 'reasoned'`,
-        );
-        assert.equal(rows.length, 1);
-      });
-      await page.goto(`${base}#/dev/requests?result=refused`);
-      await page.reload();
-      const reasons = page.getByRole('group', { name: 'Reasons' });
-      await reasons.getByRole('button', { name: /^reasoned .* 1$/ }).waitFor();
-      await reasons.getByRole('button', { name: /^charted .* 1$/ }).click();
-      await holds(page, `/result=refused&schema=public&table=charted&code=\\w+/.test(location.hash)`);
-      await within(10_000, async () => assert.equal(await page.locator('.lines .line').count(), 1));
-      // Of a list that is narrowed already their counts would say something else.
-      assert.equal(await reasons.count(), 0);
-    });
+    await t.test(
+      'the console shows reasons with counts above refused requests, and a click narrows the list',
+      async () => {
+        await client.query(`CREATE TABLE reasoned (n SMALLINT) WITH (connector = 'webhook')`);
+        assert.equal((await headgate.post('dev/public/reasoned', '{"n":70000}')).status, 422);
+        // Refused requests are kept within a second.
+        await within(10_000, async () => {
+          const { rows } = await client.query(
+            `SELECT FROM headgate.rejected_requests WHERE table_name = 'reasoned'`,
+          );
+          assert.equal(rows.length, 1);
+        });
+        await page.goto(`${base}#/dev/requests?result=refused`);
+        await page.reload();
+        const reasons = page.getByRole('group', { name: 'Reasons' });
+        await reasons.getByRole('button', { name: /^reasoned .* 1$/ }).waitFor();
+        await reasons.getByRole('button', { name: /^charted .* 1$/ }).click();
+        await holds(page, `/result=refused&schema=public&table=charted&code=\\w+/.test(location.hash)`);
+        await within(10_000, async () => assert.equal(await page.locator('.lines .line').count(), 1));
+        // Of a list that is narrowed already their counts would say something else.
+        assert.equal(await reasons.count(), 0);
+      },
+    );
 
     await t.test('the console on a phone has tabs below and no horizontal scrolling', async () => {
       await page.setViewportSize({ width: 390, height: 844 });

@@ -10,7 +10,7 @@ import { requireBrowser } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
 suite('a refused request in the console', () => {
-  test('the explanation of a 401 agrees with its reason: what was not kept is not missing', async (t) => {
+  test("the console's explanation of a 401 agrees with its recorded reason", async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await startHeadgate(t);
@@ -76,7 +76,7 @@ suite('a refused request in the console', () => {
     assert.deepEqual(complaints, []);
   });
 
-  test('a request of which not all was kept is neither retried nor sent again, and says so as psql does', async (t) => {
+  test('the console offers no retry for a request kept in part, and says why in the words of psql', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await startHeadgate(t, { env: { HEADGATE_BODY_BYTES_MAX: '1000000' } });
@@ -129,7 +129,7 @@ suite('a refused request in the console', () => {
     assert.deepEqual(complaints, []);
   });
 
-  test('a role that may only look is offered nothing that its owner alone does, and is told so', async (t) => {
+  test('the console offers a role that may only read a table no action of its owner, and says so', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;
     const server = await MortalServer.start(t);

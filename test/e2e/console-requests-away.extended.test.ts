@@ -34,7 +34,7 @@ async function list(
 }
 
 suite('the list of all requests, for roles and in outages', () => {
-  test('each role sees its own requests once, page by page, from all processes', async (t) => {
+  test("the console's request list shows each role its own requests once, page by page, from all processes", async (t) => {
     const server = await MortalServer.start(t);
     const headgate = await startHeadgate(t, {
       env: {

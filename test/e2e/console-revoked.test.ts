@@ -27,7 +27,7 @@ async function tokenOf({ ports }: Headgate, user: string): Promise<string> {
 
 const shared = sharedHeadgate({ env: { HEADGATE_SQL_PASSWORD: password } });
 
-test('a role that may no longer log in has no session, and signs nothing', async (t) => {
+test('a console session ends when its role may no longer log in, and signs no replay', async (t) => {
   const headgate = await shared();
   const { port } = headgate.ports.admin;
   const root = await rootOf(t, headgate);
@@ -74,7 +74,7 @@ test('a role that may no longer log in has no session, and signs nothing', async
   assert.equal((await root.query('SELECT FROM pushes')).rowCount, revocations.length);
 });
 
-test('the owner of a new table does not see requests of an earlier table of that name', async (t) => {
+test("the console's tail shows the owner of a new table no requests of an earlier table of that name", async (t) => {
   const headgate = await shared();
   const root = await rootOf(t, headgate);
   const makeFor = (role: string) =>

@@ -24,7 +24,7 @@ const firstRow = (page: Page): Promise<string> =>
 const shared = sharedHeadgate();
 
 suite('rows in the console', () => {
-  test('the newest row is the first, after rows were removed and vacuumed', async (t) => {
+  test('the console lists the newest row first even after rows were deleted and vacuumed', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await shared();
@@ -60,7 +60,7 @@ suite('rows in the console', () => {
     assert.deepEqual(complaints, []);
   });
 
-  test('the newest rows of 80 MB are read by the index, and without one only on request', async (t) => {
+  test('the console reads the newest rows of a large table by an index, and without one only on request', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await shared();
@@ -125,7 +125,7 @@ suite('rows in the console', () => {
     assert.deepEqual(complaints, []);
   });
 
-  test('a row of 25 MB does not prevent listing the others', async (t) => {
+  test('the console lists the rows beside one of 25 MB', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await shared();

@@ -39,7 +39,7 @@ interface Call {
 }
 
 suite('a login of the console that is shared', () => {
-  test('a shared link gives one session of the same role, and no attack gets more out of it', async (t) => {
+  test('a shared console link gives one session of the same role and nothing more', async (t) => {
     const headgate = await startHeadgate(t, { env: { HEADGATE_SQL_PASSWORD: password } });
     const { port } = headgate.ports.admin;
     const post = (
@@ -165,7 +165,7 @@ suite('a login of the console that is shared', () => {
     for (const it of [key, last, ...keys]) assert(!headgate.stderr.includes(it));
   });
 
-  test('the menu “Share” copies what is seen, and its link logs in once when somebody says so', async (t) => {
+  test("the console's menu “Share” copies address, SQL, command and a link that logs in once after confirmation", async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await startHeadgate(t, {

@@ -390,7 +390,7 @@ async function hasNoBarrier({ page, open, complaints }: Tried): Promise<void> {
 }
 
 suite('the console in a browser', () => {
-  test('the console walk: first link, explanation of a refusal, repair and retry', async (t) => {
+  test('the console works in Chromium from the first link to the repair and retry of a refused request', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await startHeadgate(t);
@@ -437,7 +437,7 @@ suite('the console in a browser', () => {
     await t.test('console pages have no serious axe finding, fit a phone and log no error', () =>
       hasNoBarrier(tried),
     );
-    await t.test('a page of somebody else gets nothing, whatever its name leads to', (inner) =>
+    await t.test('a page of another origin gets nothing from the console, even by DNS rebinding', (inner) =>
       keepsOtherPagesOut(tried, inner),
     );
     await t.test('a console login link used fifty times at once works once', () => letsInOne(tried));
