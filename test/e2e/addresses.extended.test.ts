@@ -5,7 +5,7 @@ import { startHeadgate } from '../support/headgate.ts';
 
 const hasIpv6 = Object.values(networkInterfaces()).some((of) => of?.some(({ family }) => family === 'IPv6'));
 
-test('the webhook listener takes IPv4 and, where the machine has it, IPv6; an address that is set is the only one', async (t) => {
+test('the webhook listener accepts IPv4 and, if the machine has it, IPv6, but only the address of --listen-host', async (t) => {
   const open = await startHeadgate(t, { args: ['--listen-host=*'] });
   const client = await open.client(t);
   await client.query(

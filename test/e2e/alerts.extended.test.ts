@@ -28,7 +28,7 @@ interface Told {
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 
 suite('alerts of a running Headgate', () => {
-  test('told to the URL of the settings, without what requests held; and silence is judged by a day', async (t) => {
+  test('alerts arrive at HEADGATE_ALERT_URL without contents of requests', async (t) => {
     if (requireTool(t, 'openssl') === null) return;
     const told: Told[] = [];
     const bodies: string[] = [];
@@ -71,55 +71,61 @@ suite('alerts of a running Headgate', () => {
     assert.match(bodies[0] ?? '', /^POST application\/json \{"version":1,/);
     assert.doesNotMatch(bodies.join() + headgate.stderr, /payload-x|hidden/);
 
-    await t.test('a trial by doctor, and to a receiver whose certificate nobody knows', async () => {
-      const doctor = (more: Record<string, string>) =>
-        run(process.execPath, [cli, 'doctor', '--alert', `--data-dir=${headgate.dataDir}`], {
-          env: { PATH: process.env['PATH'], HEADGATE_ALERT_URL: url, ...more },
-        });
-      told.length = 0;
-      const good = await doctor({ NODE_EXTRA_CA_CERTS: authority.cert });
-      assert.match(good.stdout, /ok {5}alerts +localhost:\d+ accepted a test message/, good.stderr);
-      assert.deepEqual(
-        told.flatMap(({ alerts }) => alerts.map(({ alert, state }) => [alert, state])),
-        [['HeadgateTrial', 'resolved']],
-      );
-      const strange = await doctor({});
-      assert.match(
-        strange.stdout,
-        /WRONG {2}alerts +a test message did not arrive: localhost: .*certificate/,
-      );
-      assert.doesNotMatch(good.stdout + strange.stdout + strange.stderr, /hidden/);
-    });
+    await t.test(
+      'headgate doctor --alert sends a test alert, and reports a receiver with an unknown certificate',
+      async () => {
+        const doctor = (more: Record<string, string>) =>
+          run(process.execPath, [cli, 'doctor', '--alert', `--data-dir=${headgate.dataDir}`], {
+            env: { PATH: process.env['PATH'], HEADGATE_ALERT_URL: url, ...more },
+          });
+        told.length = 0;
+        const good = await doctor({ NODE_EXTRA_CA_CERTS: authority.cert });
+        assert.match(good.stdout, /ok {5}alerts +localhost:\d+ accepted a test message/, good.stderr);
+        assert.deepEqual(
+          told.flatMap(({ alerts }) => alerts.map(({ alert, state }) => [alert, state])),
+          [['HeadgateTrial', 'resolved']],
+        );
+        const strange = await doctor({});
+        assert.match(
+          strange.stdout,
+          /WRONG {2}alerts +a test message did not arrive: localhost: .*certificate/,
+        );
+        assert.doesNotMatch(good.stdout + strange.stdout + strange.stderr, /hidden/);
+      },
+    );
 
-    await t.test('alerts for silent tables', async () => {
-      await root.query(`
+    await t.test(
+      'a table without requests for unusually long raises an alert, judged by its last day',
+      async () => {
+        await root.query(`
         CREATE TABLE busy (data jsonb) WITH (connector = 'webhook'); CREATE TABLE nightly (data jsonb) WITH (connector = 'webhook');
         CREATE TABLE gone (data jsonb) WITH (connector = 'webhook'); CREATE TABLE young (data jsonb) WITH (connector = 'webhook'); CREATE TABLE probed (data jsonb) WITH (connector = 'webhook')`);
-      // A request every ten minutes for a day, up to `ago` minutes before now; `nightly` rests for ten hours, `young` is of three.
-      const fill = (table: string, ago: number, where = 'true', of = 'stored') =>
-        root.query(`INSERT INTO headgate.traffic_minute (relation, slot, minute, stored, unauthorized, refused, unavailable, rows, took, last_at)
+        // A request every ten minutes for a day, up to `ago` minutes before now; `nightly` rests for ten hours, `young` is of three.
+        const fill = (table: string, ago: number, where = 'true', of = 'stored') =>
+          root.query(`INSERT INTO headgate.traffic_minute (relation, slot, minute, stored, unauthorized, refused, unavailable, rows, took, last_at)
           SELECT '${table}'::regclass, extract(hour from m) * 60 + extract(minute from m), m, ${of === 'stored' ? '1, 0' : '0, 1'}, 0, 0, 1, '{1}', m
           FROM (SELECT date_trunc('minute', now()) - (${ago} + 10 * i) * interval '1 minute' AS m, i FROM generate_series(0, 140) AS i) AS g WHERE ${where}`);
-      await fill('busy', 31);
-      await fill('nightly', 200, 'i NOT BETWEEN 30 AND 90');
-      await fill('young', 100, 'i < 18');
-      await fill('probed', 100, 'true', 'unauthorized');
-      const catalog = {
-        asked: async <Row extends object>(_: string, sql: string) => (await root.query<Row>(sql)).rows,
-      };
-      const names = async (upMinutes: number, known = false) =>
-        (await silentTables(catalog, 'dev', upMinutes, () => known))?.map(({ labels, usualMinutes }) => [
-          labels['table'],
-          usualMinutes,
-        ]);
-      assert.deepEqual(await names(1_440), [['busy', 10]]);
-      await fill('gone', 8 * 1_440);
-      assert.deepEqual(await names(20_000), [['busy', 10]], 'after a week it has ended');
-      assert.deepEqual(await names(28), [], 'who did not listen heard nothing');
-      assert.deepEqual(await names(1, true), [['busy', 10]], 'but may have been told before');
-      await root.query(`UPDATE headgate.traffic_minute SET last_at = now() WHERE relation = 'busy'::regclass AND minute = (
+        await fill('busy', 31);
+        await fill('nightly', 200, 'i NOT BETWEEN 30 AND 90');
+        await fill('young', 100, 'i < 18');
+        await fill('probed', 100, 'true', 'unauthorized');
+        const catalog = {
+          asked: async <Row extends object>(_: string, sql: string) => (await root.query<Row>(sql)).rows,
+        };
+        const names = async (upMinutes: number, known = false) =>
+          (await silentTables(catalog, 'dev', upMinutes, () => known))?.map(({ labels, usualMinutes }) => [
+            labels['table'],
+            usualMinutes,
+          ]);
+        assert.deepEqual(await names(1_440), [['busy', 10]]);
+        await fill('gone', 8 * 1_440);
+        assert.deepEqual(await names(20_000), [['busy', 10]], 'after a week it has ended');
+        assert.deepEqual(await names(28), [], 'who did not listen heard nothing');
+        assert.deepEqual(await names(1, true), [['busy', 10]], 'but may have been told before');
+        await root.query(`UPDATE headgate.traffic_minute SET last_at = now() WHERE relation = 'busy'::regclass AND minute = (
         SELECT max(minute) FROM headgate.traffic_minute WHERE relation = 'busy'::regclass)`);
-      assert.deepEqual(await names(1_440), []);
-    });
+        assert.deepEqual(await names(1_440), []);
+      },
+    );
   });
 });

@@ -53,7 +53,7 @@ async function handshakes(headgate: Headgate): Promise<void> {
 }
 
 for (const listeners of sampleOf(['1', '2'], 1))
-  test(`handshakes outlive the engine, with ${listeners} listener processes`, async (t) => {
+  test(`handshakes are answered while the engine is hung or stopped (listener processes: ${listeners})`, async (t) => {
     const server = await startServer();
     let stopped = false;
     onEnd(t, 'server', () => (stopped ? Promise.resolve() : server.close()));

@@ -105,56 +105,59 @@ test('ANSWER clauses', async (t) => {
     headgate.post(`dev/public/${name}`, body, { 'content-type': 'application/json', ...headers });
   const signed = (name: string, body: string) => post(name, body, { 'x-sig': mac('Convoy', body) });
 
-  await t.test('a question is answered, harmlessly, and nothing of it is stored', async () => {
-    const answer = await get(headgate, 'x_events?crc_token=uzwcfYtzr9');
-    assert.equal(answer.status, 200);
-    assert.equal(answer.body, '{"response_token":"sha256=HXvxTdsfShG6k2zC9NVANwFquJBdOugRYHax2vNiiOo="}');
-    for (const line of [
-      'Content-Type: application/json',
-      'X-Content-Type-Options: nosniff',
-      "Content-Security-Policy: default-src 'none'; sandbox",
-      'Cache-Control: no-store',
-      'Referrer-Policy: no-referrer',
-    ])
-      assert.ok(answer.head.includes(`\r\n${line}\r\n`), line);
-    assert.doesNotMatch(answer.head, /access-control/i);
-    assert.ok(answer.head.length + 4 + answer.body.length <= 1_024);
-    const meta = await get(
-      headgate,
-      'meta?hub.mode=subscribe&hub.verify_token=a+verify+token&hub.challenge=1158201444',
-    );
-    assert.deepEqual([meta.status, meta.body], [200, '1158201444']);
-    assert.match(meta.head, /Content-Type: text\/plain; charset=utf-8/);
-    const slack = await signed('slack', '{"type":"url_verification","challenge":"3eZbrw1aBm2r"}');
-    assert.deepEqual([slack.status, slack.text], [200, '3eZbrw1aBm2r']);
-    const sheet = await post('smartsheet', '{"challenge":"abc","webhookId":1}', {
-      'smartsheet-hook-challenge': 'abc',
-    });
-    assert.deepEqual(
-      [sheet.status, sheet.headers.get('smartsheet-hook-response'), sheet.text],
-      [200, 'abc', ''],
-    );
-    assert.equal(sheet.headers.get('content-type'), null);
-    const [head] = await raw(
-      headgate,
-      ask('OPTIONS', 'cloudevents', 'WebHook-Request-Origin: eventemitter.example.com\r\n'),
-    );
-    assert.match(
-      head?.head ?? '',
-      /WebHook-Allowed-Origin: eventemitter\.example\.com\r\nWebHook-Allowed-Rate: \*\r\nAllow: POST/,
-    );
-    for (const name of ['x_events', 'meta', 'slack', 'smartsheet', 'cloudevents'])
-      assert.equal(await rows(client, name), 0);
-    // HEAD tells how long a body would be, and sends none.
-    await client.query(table('headed', "ANSWER UNCHECKED WHEN method = 'HEAD' BODY 'for HEAD'"));
-    const headed = await until(
-      () => fetch(`${headgate.webhookUrl}/dev/public/headed`, { method: 'HEAD' }),
-      ({ status }) => status === 200,
-    );
-    assert.deepEqual([headed.headers.get('content-length'), await headed.text()], ['8', '']);
-    const trello = await fetch(`${headgate.webhookUrl}/dev/public/trello`, { method: 'HEAD' });
-    assert.deepEqual([trello.status, await trello.text()], [200, '']);
-  });
+  await t.test(
+    'a handshake is answered by ANSWER with safe headers, and nothing of it is stored',
+    async () => {
+      const answer = await get(headgate, 'x_events?crc_token=uzwcfYtzr9');
+      assert.equal(answer.status, 200);
+      assert.equal(answer.body, '{"response_token":"sha256=HXvxTdsfShG6k2zC9NVANwFquJBdOugRYHax2vNiiOo="}');
+      for (const line of [
+        'Content-Type: application/json',
+        'X-Content-Type-Options: nosniff',
+        "Content-Security-Policy: default-src 'none'; sandbox",
+        'Cache-Control: no-store',
+        'Referrer-Policy: no-referrer',
+      ])
+        assert.ok(answer.head.includes(`\r\n${line}\r\n`), line);
+      assert.doesNotMatch(answer.head, /access-control/i);
+      assert.ok(answer.head.length + 4 + answer.body.length <= 1_024);
+      const meta = await get(
+        headgate,
+        'meta?hub.mode=subscribe&hub.verify_token=a+verify+token&hub.challenge=1158201444',
+      );
+      assert.deepEqual([meta.status, meta.body], [200, '1158201444']);
+      assert.match(meta.head, /Content-Type: text\/plain; charset=utf-8/);
+      const slack = await signed('slack', '{"type":"url_verification","challenge":"3eZbrw1aBm2r"}');
+      assert.deepEqual([slack.status, slack.text], [200, '3eZbrw1aBm2r']);
+      const sheet = await post('smartsheet', '{"challenge":"abc","webhookId":1}', {
+        'smartsheet-hook-challenge': 'abc',
+      });
+      assert.deepEqual(
+        [sheet.status, sheet.headers.get('smartsheet-hook-response'), sheet.text],
+        [200, 'abc', ''],
+      );
+      assert.equal(sheet.headers.get('content-type'), null);
+      const [head] = await raw(
+        headgate,
+        ask('OPTIONS', 'cloudevents', 'WebHook-Request-Origin: eventemitter.example.com\r\n'),
+      );
+      assert.match(
+        head?.head ?? '',
+        /WebHook-Allowed-Origin: eventemitter\.example\.com\r\nWebHook-Allowed-Rate: \*\r\nAllow: POST/,
+      );
+      for (const name of ['x_events', 'meta', 'slack', 'smartsheet', 'cloudevents'])
+        assert.equal(await rows(client, name), 0);
+      // HEAD tells how long a body would be, and sends none.
+      await client.query(table('headed', "ANSWER UNCHECKED WHEN method = 'HEAD' BODY 'for HEAD'"));
+      const headed = await until(
+        () => fetch(`${headgate.webhookUrl}/dev/public/headed`, { method: 'HEAD' }),
+        ({ status }) => status === 200,
+      );
+      assert.deepEqual([headed.headers.get('content-length'), await headed.text()], ['8', '']);
+      const trello = await fetch(`${headgate.webhookUrl}/dev/public/trello`, { method: 'HEAD' });
+      assert.deepEqual([trello.status, await trello.text()], [200, '']);
+    },
+  );
 
   await t.test('other requests to a table with ANSWER get the usual answers', async () => {
     const refused = await get(headgate, 'plain');
@@ -297,51 +300,54 @@ test('ANSWER clauses', async (t) => {
     assert.equal(await rows(client, 'unguarded'), 3);
   });
 
-  await t.test('the owner sees them, nobody else does, and they are no refused requests', async () => {
-    const seen = await until(
-      async () =>
-        (
-          await client.query<Record<string, unknown>>(
-            "SELECT table_name, method, rule, status, outcome, remote_address FROM headgate.handshakes WHERE table_name = 'meta' ORDER BY id",
-          )
-        ).rows,
-      (found) => found.length >= 2,
-    );
-    assert.deepEqual(seen[0], {
-      table_name: 'meta',
-      method: 'GET',
-      rule: 1,
-      status: 200,
-      outcome: 'answered',
-      remote_address: '127.0.0.1',
-    });
-    assert.deepEqual(seen[1], {
-      table_name: 'meta',
-      method: 'GET',
-      rule: null,
-      status: 405,
-      outcome: 'unmatched',
-      remote_address: '127.0.0.1',
-    });
-    await client.query('CREATE ROLE stranger LOGIN');
-    const stranger = await headgate.clientAs(t, 'stranger');
-    assert.equal(await rows(stranger, 'headgate.handshakes'), 0);
-    await assert.rejects(stranger.query('SELECT sealed FROM headgate.webhook_answer'), /permission denied/);
-    await assert.rejects(stranger.query('SELECT 1 FROM headgate.handshake_log'), /permission denied/);
-    await assert.rejects(stranger.query("ALTER TABLE x_events ANSWER BODY 'a'"), /must be owner/);
-    const { rows: kept } = await client.query<{ table_name: string }>(
-      "SELECT DISTINCT table_name FROM headgate.rejected_requests WHERE table_name IN ('meta', 'cloudevents', 'trello')",
-    );
-    assert.deepEqual(kept, []);
-    const metrics = await (await fetch(`${headgate.adminUrl}/metrics`)).text();
-    assert.match(
-      metrics,
-      /headgate_handshakes_total\{database="dev",schema="public",table="meta",outcome="answered"\} \d/,
-    );
-  });
+  await t.test(
+    "handshakes are visible to the table's owner only, and are not kept as refused requests",
+    async () => {
+      const seen = await until(
+        async () =>
+          (
+            await client.query<Record<string, unknown>>(
+              "SELECT table_name, method, rule, status, outcome, remote_address FROM headgate.handshakes WHERE table_name = 'meta' ORDER BY id",
+            )
+          ).rows,
+        (found) => found.length >= 2,
+      );
+      assert.deepEqual(seen[0], {
+        table_name: 'meta',
+        method: 'GET',
+        rule: 1,
+        status: 200,
+        outcome: 'answered',
+        remote_address: '127.0.0.1',
+      });
+      assert.deepEqual(seen[1], {
+        table_name: 'meta',
+        method: 'GET',
+        rule: null,
+        status: 405,
+        outcome: 'unmatched',
+        remote_address: '127.0.0.1',
+      });
+      await client.query('CREATE ROLE stranger LOGIN');
+      const stranger = await headgate.clientAs(t, 'stranger');
+      assert.equal(await rows(stranger, 'headgate.handshakes'), 0);
+      await assert.rejects(stranger.query('SELECT sealed FROM headgate.webhook_answer'), /permission denied/);
+      await assert.rejects(stranger.query('SELECT 1 FROM headgate.handshake_log'), /permission denied/);
+      await assert.rejects(stranger.query("ALTER TABLE x_events ANSWER BODY 'a'"), /must be owner/);
+      const { rows: kept } = await client.query<{ table_name: string }>(
+        "SELECT DISTINCT table_name FROM headgate.rejected_requests WHERE table_name IN ('meta', 'cloudevents', 'trello')",
+      );
+      assert.deepEqual(kept, []);
+      const metrics = await (await fetch(`${headgate.adminUrl}/metrics`)).text();
+      assert.match(
+        metrics,
+        /headgate_handshakes_total\{database="dev",schema="public",table="meta",outcome="answered"\} \d/,
+      );
+    },
+  );
 
   await t.test(
-    'SHOW CREATE TABLE says them, and its text makes them again; secrets in use stay',
+    'SHOW CREATE TABLE prints ANSWER clauses that recreate the table, and their secrets cannot be dropped',
     async () => {
       const shown = async (name: string) =>
         String(

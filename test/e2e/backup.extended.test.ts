@@ -46,7 +46,7 @@ async function storedIds(t: TestContext, headgate: Headgate): Promise<string[]> 
 const shared = sharedHeadgate();
 
 suite('backups', () => {
-  test('a copy of the folder after a clean stop is a backup: rows, tables, secrets and key', async (t) => {
+  test('a copy of the data directory after a clean stop serves with all rows, tables and secrets', async (t) => {
     const folder = await temporaryFolder(t);
     const env = { DATA_DIR: join(folder, 'data'), BACKUP: join(folder, 'backup') };
     const first = await startHeadgate(t, { dataDir: env.DATA_DIR });
@@ -60,7 +60,7 @@ suite('backups', () => {
     await (await send(second, ledger.committed + 10)).stop();
   });
 
-  test('a copy made while senders go on has every row that was answered before it began, and starts', async (t) => {
+  test('a hot backup under load starts and has every row that was answered before it began', async (t) => {
     if (requireTool(t, 'psql') === null) return;
     const folder = await temporaryFolder(t);
     const first = await startHeadgate(t, { dataDir: join(folder, 'data') });
@@ -94,7 +94,7 @@ suite('backups', () => {
     await (await send(second, ledger.committed + 10)).stop();
   });
 
-  test('a folder that is there, a server that is not: no backup, and no half of one', async (t) => {
+  test('hot-backup.sh refuses an existing folder and an unreachable server, and leaves nothing behind', async (t) => {
     if (requireTool(t, 'psql') === null) return;
     const folder = await temporaryFolder(t);
     await writeFile(join(folder, 'kept'), '');

@@ -104,7 +104,7 @@ async function sqlstateOf(client: Client, sql: string): Promise<string> {
   }
 }
 
-test('bad inputs', async (t) => {
+test('malformed inputs to the listener, the SQL port and the events gateway are refused', async (t) => {
   const headgate = await startHeadgate(t, { env: { EVENTS_API_ALLOWED_HOSTS: 'h' } });
   const client = await headgate.client(t);
   await client.query(tables);
@@ -114,7 +114,7 @@ test('bad inputs', async (t) => {
   await client.query('delete from doc');
   assert(badRequests.length + badSockets.length + badStatements.length >= 200);
 
-  await t.test(`${badRequests.length} malformed requests are refused`, async () => {
+  await t.test(`${badRequests.length} malformed webhook requests are refused`, async () => {
     const wrong: string[] = [];
     for (const [name, bytes, expected] of badRequests) {
       const answer = await answerTo(headgate, bytes);
@@ -124,7 +124,7 @@ test('bad inputs', async (t) => {
     assert.deepEqual(wrong, []);
   });
 
-  await t.test(`${badSockets.length} malformed WebSockets are refused`, async () => {
+  await t.test(`${badSockets.length} malformed WebSocket message sequences are refused`, async () => {
     const wrong: string[] = [];
     for (const [name, messages, fatal, code] of badSockets) {
       const end = await endOf(headgate, messages);
@@ -135,7 +135,7 @@ test('bad inputs', async (t) => {
     assert.deepEqual(wrong, []);
   });
 
-  await t.test(`${badStatements.length} malformed statements are refused`, async () => {
+  await t.test(`${badStatements.length} malformed SQL statements are refused`, async () => {
     const wrong: string[] = [];
     for (const [name, sql, expected] of badStatements) {
       const sqlstate = await sqlstateOf(client, sql);
@@ -148,21 +148,24 @@ test('bad inputs', async (t) => {
 
   // All of them are tried on the gateway alone (hostile.extended.pg.test.ts).
   const connections = sampleOf(gatewayConnections, 4);
-  await t.test(`${connections.length} connections of the events gateway`, async () => {
-    const wrong: string[] = [];
-    let good = 0;
-    for (const [name, bytes, expected] of connections) {
-      const answers = await answersOf(headgate, bytes, expected.length);
-      if (answers.join() !== expected.join())
-        wrong.push(`${name}: ${answers.join()}, not ${expected.join()}`);
-      await honest.post(name);
-      // Also in two chunks.
-      good += bytes.includes('"n":1}') ? answers.filter((it) => it === '200').length : 0;
-    }
-    assert.deepEqual(wrong, [], sampleSeed);
-    const { rows } = await client.query<{ n: number }>('select count(*)::int as n from t');
-    assert((rows[0]?.n ?? 0) <= good, 'nothing is stored that was not answered 200');
-  });
+  await t.test(
+    `${connections.length} malformed HTTP connections to the events gateway get the expected statuses`,
+    async () => {
+      const wrong: string[] = [];
+      let good = 0;
+      for (const [name, bytes, expected] of connections) {
+        const answers = await answersOf(headgate, bytes, expected.length);
+        if (answers.join() !== expected.join())
+          wrong.push(`${name}: ${answers.join()}, not ${expected.join()}`);
+        await honest.post(name);
+        // Also in two chunks.
+        good += bytes.includes('"n":1}') ? answers.filter((it) => it === '200').length : 0;
+      }
+      assert.deepEqual(wrong, [], sampleSeed);
+      const { rows } = await client.query<{ n: number }>('select count(*)::int as n from t');
+      assert((rows[0]?.n ?? 0) <= good, 'nothing is stored that was not answered 200');
+    },
+  );
 
   await t.test('malformed input stores nothing and raises no internal error', async () => {
     const counts = ['doc', 'batch', 'form', 'plaintext', 'signed', 'typed', 'plain'].map(

@@ -3,35 +3,38 @@ import { createHmac } from 'node:crypto';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { accepted, onSomeEngine } from '../support/doors.ts';
 
-onSomeEngine('bodies of every kind', async (t, { client, post, rows }) => {
-  await t.test('is_batched: one document a line, all or nothing, with the line in the error', async () => {
-    await client.query(`
+onSomeEngine('request bodies of every format are stored', async (t, { client, post, rows }) => {
+  await t.test(
+    'is_batched stores one document per line, all or none, and its errors name the line',
+    async () => {
+      await client.query(`
       CREATE TABLE lines (data JSONB) WITH (connector = 'webhook', is_batched = true);
       CREATE TABLE typed_lines (id INT, v INT CHECK (v < 100)) WITH (connector = 'webhook', is_batched = true);
       CREATE TABLE keyed_lines (id INT PRIMARY KEY, v INT) WITH (connector = 'webhook', is_batched = true)`);
-    for (const table of ['lines', 'typed_lines', 'keyed_lines']) {
-      await accepted(post(table, '{"id":1,"v":1}\r\n\n  \n{"id":2,"v":2}\n{"id":1,"v":3}'), 3);
-      await accepted(post(table, '{"id":4}\n'), 1);
-      const broken = await post(table, '{"id":5}\n\n{"id":6}\n{"id":\n{"id":7}');
-      assert.equal(broken.status, 422);
-      assert.match(broken.text, /line 4/, table);
-    }
-    const misfit = await post('typed_lines', '{"id":8}\n\r\n{"id":"eight"}\n');
-    assert.deepEqual([misfit.status, misfit.code], [422, 'payload_undecodable']);
-    assert.match(misfit.text, /line 3.*column \\"id\\".*eight/);
-    const checked = await post('typed_lines', '{"id":9}\n{"id":10,"v":200}\n{"id":11}');
-    assert.deepEqual([checked.status, checked.code], [422, 'row_refused']);
-    assert.match(checked.text, /line 2/);
-    assert.deepEqual(await rows('SELECT count(*) FROM lines'), [['4']]);
-    assert.deepEqual(await rows('SELECT count(*), max(id) FROM typed_lines'), [['4', '4']]);
-    assert.deepEqual(await rows('SELECT id, v FROM keyed_lines ORDER BY id'), [
-      ['1', '3'],
-      ['2', '2'],
-      ['4', null],
-    ]);
-  });
+      for (const table of ['lines', 'typed_lines', 'keyed_lines']) {
+        await accepted(post(table, '{"id":1,"v":1}\r\n\n  \n{"id":2,"v":2}\n{"id":1,"v":3}'), 3);
+        await accepted(post(table, '{"id":4}\n'), 1);
+        const broken = await post(table, '{"id":5}\n\n{"id":6}\n{"id":\n{"id":7}');
+        assert.equal(broken.status, 422);
+        assert.match(broken.text, /line 4/, table);
+      }
+      const misfit = await post('typed_lines', '{"id":8}\n\r\n{"id":"eight"}\n');
+      assert.deepEqual([misfit.status, misfit.code], [422, 'payload_undecodable']);
+      assert.match(misfit.text, /line 3.*column \\"id\\".*eight/);
+      const checked = await post('typed_lines', '{"id":9}\n{"id":10,"v":200}\n{"id":11}');
+      assert.deepEqual([checked.status, checked.code], [422, 'row_refused']);
+      assert.match(checked.text, /line 2/);
+      assert.deepEqual(await rows('SELECT count(*) FROM lines'), [['4']]);
+      assert.deepEqual(await rows('SELECT count(*), max(id) FROM typed_lines'), [['4', '4']]);
+      assert.deepEqual(await rows('SELECT id, v FROM keyed_lines ORDER BY id'), [
+        ['1', '3'],
+        ['2', '2'],
+        ['4', null],
+      ]);
+    },
+  );
 
-  await t.test('a large document that the engine takes longer for than for a group is stored', async () => {
+  await t.test('a large document gets more time to be stored than a small one', async () => {
     await client.query(`CREATE TABLE long (data JSONB) WITH (connector = 'webhook')`);
     await client.query(`
       CREATE FUNCTION take_long() RETURNS trigger LANGUAGE plpgsql AS $$ begin perform pg_sleep(2.6); return new; end $$`);
@@ -112,7 +115,7 @@ onSomeEngine('bodies of every kind', async (t, { client, post, rows }) => {
     ]);
   });
 
-  await t.test('content encodings, checked by VALIDATE as they are stored, with a bound', async () => {
+  await t.test('VALIDATE checks the decompressed body, whose size is bounded', async () => {
     await client.query(`
       CREATE TABLE packed (data JSONB) WITH (connector = 'webhook')
         VALIDATE AS secure_compare(headers->>'x-sum', encode(hmac('key', data, 'sha256'), 'hex'))`);

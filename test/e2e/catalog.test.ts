@@ -20,7 +20,7 @@ suite('the catalog follows SQL', () => {
     assert.equal((await headgate.post('dev/public/later', '{}')).status, 404);
   });
 
-  test('rename, another schema, drop, and drop and create again, all by plain SQL', async (t) => {
+  test('an endpoint follows RENAME, SET SCHEMA, DROP and CREATE of its table', async (t) => {
     const headgate = await shared();
     const client = await headgate.client(t);
     const post = async (path: string) => (await headgate.post(path, '{"n":1}')).status;
@@ -46,7 +46,7 @@ suite('the catalog follows SQL', () => {
     assert.equal((await client.query('select 1 from a')).rowCount, 0);
   });
 
-  test('a secret that is altered and a VALIDATE that is changed count at once', async (t) => {
+  test('ALTER SECRET and ALTER TABLE … VALIDATE take effect within a second', async (t) => {
     const headgate = await shared();
     const client = await headgate.client(t);
     const post = async (token: string) =>
@@ -68,7 +68,7 @@ suite('the catalog follows SQL', () => {
     await within(1_000, async () => assert.equal(await post('anything'), 200));
   });
 
-  test('whoever may not drop, rename or copy a database does not make Headgate let go of it', async (t) => {
+  test('a refused DROP, ALTER or copy of a database does not interrupt its webhooks', async (t) => {
     const headgate = await shared();
     const root = await headgate.client(t);
     await root.query(`CREATE TABLE kept (data JSONB) WITH (connector = 'webhook'); CREATE ROLE nobody LOGIN; CREATE ROLE keeper LOGIN CREATEDB;

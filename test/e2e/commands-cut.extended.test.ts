@@ -13,7 +13,7 @@ import { sampleOf, sampleSeed } from '../support/sample.ts';
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 const goodbye = errorMessage('FATAL', '57P01');
 
-test('move and rotate-key end with a sentence when their server goes away', async (t) => {
+test('headgate move and secrets rotate-key end with a sentence when the connection to the database is lost', async (t) => {
   const server = await MortalServer.start(t);
   const dataDir = await temporaryFolder(t);
   const headgate = await startHeadgate(t, { dataDir, env: { HEADGATE_DATABASE_URL: server.databaseUrl } });

@@ -106,7 +106,7 @@ suite('the compiled program', () => {
     },
   };
   for (const [what, damage] of sampleOf(Object.entries(damages), 1)) {
-    test(`a compiled program, ${what}, is rejected`, async (t) => {
+    test(`a damaged compiled program (${what}) is rejected, and the source runs instead`, async (t) => {
       const copy = await copied(t);
       const { text } = await copy.help();
       await each(copy, damage);
@@ -168,7 +168,7 @@ suite('the compiled program', () => {
   });
 });
 
-test('classes of the sources are constants of the program, which V8 compiles into what uses them', async () => {
+test('the bundled program declares the classes of the sources by const and not by var', async () => {
   const folder = join(dist, 'src/program');
   let constants = 0;
   for (const file of (await readdir(folder)).filter((it) => it.endsWith('.cjs'))) {

@@ -39,7 +39,7 @@ interface Told {
 }
 
 test(
-  'each row arrives after a long outage of the receiver, in order by key, and none is dead',
+  'deliver sends each row in order by key after a long outage of the receiver, and no row is dead',
   { timeout: outageMs + 1_200_000 },
   async (t) => {
     const headgate = await startHeadgate(t);

@@ -51,7 +51,7 @@ const tableOf = async (name: string) =>
   (await commandsOf('docs/workers.md', 'table')).replaceAll('orders', name);
 
 test(
-  'headgate start sends the rows of several tables on, as their owners, and says so in metrics',
+  'headgate start delivers the rows of several tables as their owners and counts them in metrics',
   { timeout: 180_000 },
   async (t) => {
     const to = await receiver(t);
@@ -93,73 +93,87 @@ test(
     run_after TIMESTAMPTZ NOT NULL DEFAULT now(), last_error TEXT)`);
     await root.query(`INSERT INTO strange VALUES ('a', '{}')`);
 
-    await t.test('each row arrives, and the owner is who changes it', async () => {
-      for (let n = 0; n < 20; n++)
-        assert.equal((await headgate.post('dev/public/orders', `{"n":${n}}`)).status, 200);
-      await headgate.post('dev/public/calls', '{"n":1}');
-      await within(60_000, async () => assert.deepEqual([to.taken('/orders'), to.taken('/calls')], [20, 1]));
-      await within(20_000, async () => {
-        const { rows } = await root.query('SELECT count(*)::int AS n FROM orders WHERE done_at IS NULL');
-        assert.deepEqual(rows, [{ n: 0 }]);
-      });
-      assert.deepEqual((await root.query('SELECT DISTINCT role, super FROM who')).rows, [
-        { role: 'shop', super: 'off' },
-      ]);
-      assert.equal(await metric('headgate_deliver_attempts_total', 'orders'), 20);
-    });
-
-    await t.test('a dead row, a receiver that is down, and one that wants no more are seen', async () => {
-      to.answers.set('/calls', 500).set('/orders', 503);
-      await headgate.post('dev/public/calls', '{"n":2}');
-      for (let n = 0; n < 8; n++) await headgate.post('dev/public/orders', `{"n":${n}}`);
-      await within(60_000, async () => {
-        assert.equal(await metric('headgate_deliver_working', 'orders'), 0);
-        assert.equal(await metric('headgate_deliver_dead_rows', 'calls'), 1);
-        assert.ok(((await metric('headgate_deliver_open_rows', 'orders')) ?? 0) >= 8);
-        assert.ok(((await metric('headgate_deliver_oldest_seconds', 'orders')) ?? 0) > 0);
-      });
-      to.answers.set('/orders', 200).set('/calls', 410);
-      await root.query('UPDATE orders SET run_after = now() WHERE done_at IS NULL');
-      await within(60_000, async () => {
-        await root.query(
-          'UPDATE orders SET run_after = now() WHERE done_at IS NULL AND last_error IS NOT NULL AND run_after > now()',
+    await t.test(
+      "headgate start delivers each row, and marks it in a session of the table's owner",
+      async () => {
+        for (let n = 0; n < 20; n++)
+          assert.equal((await headgate.post('dev/public/orders', `{"n":${n}}`)).status, 200);
+        await headgate.post('dev/public/calls', '{"n":1}');
+        await within(60_000, async () =>
+          assert.deepEqual([to.taken('/orders'), to.taken('/calls')], [20, 1]),
         );
-        assert.equal(to.taken('/orders'), 28);
-        assert.equal(await metric('headgate_deliver_working', 'orders'), 1);
-      });
-      await headgate.post('dev/public/calls', '{"n":3}');
-      await within(60_000, async () => assert.equal(await metric('headgate_deliver_working', 'calls'), 0));
-      await logged(/"ended":true[^\n]*"delivery\.down"/);
-      const asked = to.asked.get('/calls');
-      await headgate.post('dev/public/calls', '{"n":4}');
-      await headgate.post('dev/public/orders', '{"n":99}');
-      await within(60_000, async () => assert.equal(to.taken('/orders'), 29));
-      assert.equal(to.asked.get('/calls'), asked, 'nobody who wants no more is asked again');
-    });
+        await within(20_000, async () => {
+          const { rows } = await root.query('SELECT count(*)::int AS n FROM orders WHERE done_at IS NULL');
+          assert.deepEqual(rows, [{ n: 0 }]);
+        });
+        assert.deepEqual((await root.query('SELECT DISTINCT role, super FROM who')).rows, [
+          { role: 'shop', super: 'off' },
+        ]);
+        assert.equal(await metric('headgate_deliver_attempts_total', 'orders'), 20);
+      },
+    );
 
-    await t.test('a table that cannot be sent on is named, and not a row of it goes out', async () => {
-      await logged(/missing"[^\n]*does not exist[^\n]*"delivery\.failed"/);
-      await logged(/strange"[^\n]*has no operators[^\n]*"delivery\.failed"/);
-      assert.equal(to.asked.get('/strange'), undefined);
-    });
+    await t.test(
+      'deliver metrics show a dead row, a failing receiver, and one that ended by 410',
+      async () => {
+        to.answers.set('/calls', 500).set('/orders', 503);
+        await headgate.post('dev/public/calls', '{"n":2}');
+        for (let n = 0; n < 8; n++) await headgate.post('dev/public/orders', `{"n":${n}}`);
+        await within(60_000, async () => {
+          assert.equal(await metric('headgate_deliver_working', 'orders'), 0);
+          assert.equal(await metric('headgate_deliver_dead_rows', 'calls'), 1);
+          assert.ok(((await metric('headgate_deliver_open_rows', 'orders')) ?? 0) >= 8);
+          assert.ok(((await metric('headgate_deliver_oldest_seconds', 'orders')) ?? 0) > 0);
+        });
+        to.answers.set('/orders', 200).set('/calls', 410);
+        await root.query('UPDATE orders SET run_after = now() WHERE done_at IS NULL');
+        await within(60_000, async () => {
+          await root.query(
+            'UPDATE orders SET run_after = now() WHERE done_at IS NULL AND last_error IS NOT NULL AND run_after > now()',
+          );
+          assert.equal(to.taken('/orders'), 28);
+          assert.equal(await metric('headgate_deliver_working', 'orders'), 1);
+        });
+        await headgate.post('dev/public/calls', '{"n":3}');
+        await within(60_000, async () => assert.equal(await metric('headgate_deliver_working', 'calls'), 0));
+        await logged(/"ended":true[^\n]*"delivery\.down"/);
+        const asked = to.asked.get('/calls');
+        await headgate.post('dev/public/calls', '{"n":4}');
+        await headgate.post('dev/public/orders', '{"n":99}');
+        await within(60_000, async () => assert.equal(to.taken('/orders'), 29));
+        assert.equal(to.asked.get('/calls'), asked, 'nobody who wants no more is asked again');
+      },
+    );
 
-    await t.test('a stop is clean, and the next start goes on', async () => {
-      // The receiver takes the request and says nothing.
-      to.answers.set('/orders', 0);
-      await headgate.post('dev/public/orders', '{"n":100}');
-      const before = to.asked.get('/orders') ?? 0;
-      await within(60_000, async () => assert.ok((to.asked.get('/orders') ?? 0) > before));
-      const { code } = await headgate.signal('SIGTERM');
-      assert.equal(code, 0);
-      to.answers.set('/orders', 200);
-      const again = await startHeadgate(t, { env, dataDir: headgate.dataDir });
-      await (await again.client(t)).query('UPDATE orders SET run_after = now() WHERE done_at IS NULL');
-      await within(60_000, async () => assert.equal(to.taken('/orders'), 30));
-    });
+    await t.test(
+      'the log names a table whose rows cannot be delivered, and none of them is sent',
+      async () => {
+        await logged(/missing"[^\n]*does not exist[^\n]*"delivery\.failed"/);
+        await logged(/strange"[^\n]*has no operators[^\n]*"delivery\.failed"/);
+        assert.equal(to.asked.get('/strange'), undefined);
+      },
+    );
+
+    await t.test(
+      'headgate start stops cleanly during a delivery, and the next start repeats it',
+      async () => {
+        // The receiver takes the request and says nothing.
+        to.answers.set('/orders', 0);
+        await headgate.post('dev/public/orders', '{"n":100}');
+        const before = to.asked.get('/orders') ?? 0;
+        await within(60_000, async () => assert.ok((to.asked.get('/orders') ?? 0) > before));
+        const { code } = await headgate.signal('SIGTERM');
+        assert.equal(code, 0);
+        to.answers.set('/orders', 200);
+        const again = await startHeadgate(t, { env, dataDir: headgate.dataDir });
+        await (await again.client(t)).query('UPDATE orders SET run_after = now() WHERE done_at IS NULL');
+        await within(60_000, async () => assert.equal(to.taken('/orders'), 30));
+      },
+    );
   },
 );
 
-test('a file that cannot be meant refuses the start', async (t) => {
+test('an invalid file of HEADGATE_DELIVER is refused with a reason', async (t) => {
   const good = { table: 'orders', to: 'http://127.0.0.1:3000/', secretFile: 'secret' };
   const cases: readonly [entries: readonly object[], says: RegExp][] = [
     [
@@ -185,7 +199,7 @@ test('a file that cannot be meant refuses the start', async (t) => {
   }
 });
 
-test('a table that changes hands, or whose name means another one, runs no code with the rights of its former owner', async (t) => {
+test("deliver runs code of a table's new owner with that owner's rights only", async (t) => {
   const to = await receiver(t);
   const entry = (table: string) => ({ table, to: `http://${to.host}/${table}`, secretFile: 'secret' });
   const file = await planFile(t, ['public.given', 'deal.moved', 'public.pathed'].map(entry));

@@ -12,7 +12,7 @@ import { times } from '../support/sample.ts';
 import { until } from '../support/until.ts';
 import { within } from '../support/within.ts';
 
-test('rows with one key go out one after the other, and each as soon as the one before has arrived', async (t) => {
+test('deliver sends rows with one key one after the other, each as soon as the one before has arrived', async (t) => {
   const headgate = await startHeadgate(t);
   const root = await headgate.client(t);
   await root.query(await commandsOf('docs/workers.md', 'table'));
@@ -55,7 +55,7 @@ test('rows with one key go out one after the other, and each as soon as the one 
   assert.doesNotMatch(single.said(), /warning/i);
 });
 
-test('410 ends it, the last attempt makes a row dead, and a host that is not listed is not called', async (t) => {
+test('headgate deliver ends at a 410, gives a row up after the last attempt, and calls listed hosts only', async (t) => {
   const headgate = await startHeadgate(t);
   const root = await headgate.client(t);
   await root.query(await commandsOf('docs/workers.md', 'table'));
@@ -135,7 +135,7 @@ test('410 ends it, the last attempt makes a row dead, and a host that is not lis
 });
 
 test(
-  'into a second Headgate each row arrives exactly once, with kills on both sides',
+  'deliver stores each row exactly once in a second Headgate, with kills on both sides',
   { timeout: 180_000 },
   async (t) => {
     const headgate = await startHeadgate(t);

@@ -77,7 +77,7 @@ async function untilOpen(headgate: Headgate, t: TestContext, most: number, ms: n
 }
 
 test(
-  'a receiver that fails in every way has each row, signed, in order by key',
+  'deliver sends each row, signed and in order by key, to a receiver that fails in every way',
   { timeout: 3_600_000 },
   async (t) => {
     const receiver = new SignedReceiver(faulty);
@@ -112,7 +112,7 @@ test(
 );
 
 test(
-  'a second Headgate has each row exactly once, with kills on both sides',
+  'deliver stores each row exactly once in a second Headgate, with kills on both sides',
   { timeout: 3_600_000 },
   async (t) => {
     const secondDir = join(await temporaryFolder(t), 'second');

@@ -99,7 +99,7 @@ function wooCommerce(
   };
 }
 
-test('WooCommerce: four orders of one second are in the table or with its owner, byte for byte, and none is answered with a failure', async (t) => {
+test('four WooCommerce orders with one delivery id are stored or kept for the owner unchanged, each with a 2xx', async (t) => {
   const room = await Room.open(
     t,
     `CREATE SECRET woo WITH (backend = 'meta') AS 'ck_secret';
@@ -157,7 +157,7 @@ test('WooCommerce: four orders of one second are in the table or with its owner,
  * GitLab, lib/gitlab/web_hooks/recursion_detection/uuid.rb: a request that was made by a webhook hands its UUID on to the webhooks that it
  * triggers, so a cascade of events has one X-Gitlab-Event-UUID.
  */
-test('GitLab: the events of a cascade share an id, and come at once: one is stored, the others are kept', async (t) => {
+test('of GitLab events that share an id and arrive together one is stored, the others are kept for the owner', async (t) => {
   const room = await Room.open(
     t,
     `CREATE SECRET lab WITH (backend = 'meta') AS 'token';
@@ -188,7 +188,7 @@ test('GitLab: the events of a cascade share an id, and come at once: one is stor
 });
 
 /** Stripe’s API reference: `pending_webhooks` is the number of endpoints that have not accepted the event yet; the event is otherwise the same. */
-test('Stripe: an event that is repeated with another count of pending webhooks is a copy; one with other data is kept', async (t) => {
+test('a Stripe event repeated with another pending_webhooks is a copy, and one with other data is kept for the owner', async (t) => {
   const room = await Room.open(
     t,
     `CREATE SECRET s WITH (backend = 'meta') AS 'whsec_x';
@@ -241,7 +241,7 @@ test('Stripe: an event that is repeated with another count of pending webhooks i
   });
 });
 
-test('bodies of 20 MB, batches, names with quotes and lines, and a status that a sender needs', async (t) => {
+test('conflicting deliveries of 20 MB, in batches, over WebSockets and of oddly named tables are kept and retried', async (t) => {
   const name = `we"ird\n'; t`;
   const quoted = `"${name.replaceAll('"', '""')}"`;
   const room = await Room.open(
@@ -321,7 +321,7 @@ test('a conflicting delivery that cannot be kept is answered 503, so that its se
   assert.equal(rows.length, 3);
 });
 
-test('dedupe that is switched off forgets its ids, and switched on again stores what came before', async (t) => {
+test("dedupe = 'off' forgets the ids of deliveries, which are stored again after dedupe is switched on", async (t) => {
   const room = await Room.open(
     t,
     `CREATE TABLE switched (data JSONB) WITH (connector = 'webhook', dedupe = '$.id');

@@ -28,7 +28,7 @@ const tables = `
   CREATE TRIGGER said BEFORE INSERT ON theirs FOR EACH ROW EXECUTE FUNCTION said();
   ALTER FUNCTION said() OWNER TO other; ALTER TABLE theirs OWNER TO other`;
 
-test('deliveries', async (t) => {
+test('two Headgates on one database store each delivery once', async (t) => {
   const server = await startServer();
   onEnd(t, 'server', () => server.close());
   const url = `postgresql://root@localhost/postgres?host=${encodeURIComponent(server.socketDir)}`;
@@ -52,25 +52,28 @@ test('deliveries', async (t) => {
     return rows[0]?.n;
   };
 
-  await t.test('USING knows the id: both Headgates answer the copy as the first one', async () => {
-    const body = '{"action":"opened"}';
-    const signed = `sha256=${createHmac('sha256', 'a key of sixteen').update(body).digest('hex')}`;
-    const headers = { 'X-Hub-Signature-256': signed, 'X-GitHub-Delivery': 'd-1' };
-    for (const to of [one, two, one]) assert.equal(await post(to, 'gh', body, headers), '200 ');
-    assert.equal(await count('gh'), 1);
-    assert.equal(await post(two, 'gh', body, { ...headers, 'X-GitHub-Delivery': 'd-2' }), '200 ');
-    assert.equal(await count('gh'), 2);
-    const metrics = (await asked(`${two.adminUrl}/metrics`)).text;
-    assert.match(metrics, /^headgate_deliveries_repeated_total 1$/m);
-    // Nobody takes an id without the signature.
-    assert.match(await post(one, 'gh', '{}', { ...headers, 'X-GitHub-Delivery': 'd-3' }), /^401/);
-    assert.equal(await post(one, 'gh', body, { ...headers, 'X-GitHub-Delivery': 'd-3' }), '200 ');
-    const { 'X-Hub-Signature-256': signature } = headers;
-    assert.match(
-      await post(one, 'gh', body, { 'X-Hub-Signature-256': signature }),
-      /^422 .*the request has no delivery id: header:x-github-delivery/,
-    );
-  });
+  await t.test(
+    'a repeated GitHub delivery gets the same answer from both Headgates and is stored once',
+    async () => {
+      const body = '{"action":"opened"}';
+      const signed = `sha256=${createHmac('sha256', 'a key of sixteen').update(body).digest('hex')}`;
+      const headers = { 'X-Hub-Signature-256': signed, 'X-GitHub-Delivery': 'd-1' };
+      for (const to of [one, two, one]) assert.equal(await post(to, 'gh', body, headers), '200 ');
+      assert.equal(await count('gh'), 1);
+      assert.equal(await post(two, 'gh', body, { ...headers, 'X-GitHub-Delivery': 'd-2' }), '200 ');
+      assert.equal(await count('gh'), 2);
+      const metrics = (await asked(`${two.adminUrl}/metrics`)).text;
+      assert.match(metrics, /^headgate_deliveries_repeated_total 1$/m);
+      // Nobody takes an id without the signature.
+      assert.match(await post(one, 'gh', '{}', { ...headers, 'X-GitHub-Delivery': 'd-3' }), /^401/);
+      assert.equal(await post(one, 'gh', body, { ...headers, 'X-GitHub-Delivery': 'd-3' }), '200 ');
+      const { 'X-Hub-Signature-256': signature } = headers;
+      assert.match(
+        await post(one, 'gh', body, { 'X-Hub-Signature-256': signature }),
+        /^422 .*the request has no delivery id: header:x-github-delivery/,
+      );
+    },
+  );
 
   await t.test('fifty simultaneous copies of a delivery at two Headgates are stored once', async () => {
     const ends = await Promise.all(
@@ -80,7 +83,7 @@ test('deliveries', async (t) => {
     assert.equal(await count('forms'), 1);
   });
 
-  await t.test('a batch is one delivery; refused it leaves nothing, and a retry stores it once', async () => {
+  await t.test('a refused batch with a delivery id leaves no row, and a retry stores it once', async () => {
     const headers = { 'x-batch': 'b-1' };
     assert.match(await post(one, 'lines', '{"n":1}\n{"n":-2}\n', headers), /^422/);
     await client.query('ALTER TABLE lines DROP CONSTRAINT lines_n_check');
@@ -231,37 +234,42 @@ test('deliveries', async (t) => {
     );
   });
 
-  await t.test('a secret is revealed once; a window that has closed learns nothing', async () => {
-    const reveal = () =>
-      run(
-        process.execPath,
-        [cli, 'secrets', 'reveal', 'brought', `--database-url=${url}`, `--data-dir=${one.dataDir}`],
-        {
-          env: { ...process.env, HEADGATE_MASTER_KEY: key },
-        },
-      );
-    const first = await reveal();
-    assert.match(first.stdout, /^secret-of-client-number-\d+\n$/, first.stderr);
-    const second = await reveal();
-    assert.equal(second.stdout, '');
-    assert.match(second.stderr, /was not learned, or was revealed before/);
-    await client.query(`ALTER SECRET brought WITH (learn = '1 minute')`);
-    await client.query(`UPDATE headgate.secret_learning SET until = now()`);
-    await within(5_000, async () => {
-      const late = await one.post('postgres/public/asana', '{}', {
-        'X-Hook-Secret': 'a-secret-that-came-too-late',
+  await t.test(
+    'headgate secrets reveal shows a learned secret once, and a closed learning window learns nothing',
+    async () => {
+      const reveal = () =>
+        run(
+          process.execPath,
+          [cli, 'secrets', 'reveal', 'brought', `--database-url=${url}`, `--data-dir=${one.dataDir}`],
+          {
+            env: { ...process.env, HEADGATE_MASTER_KEY: key },
+          },
+        );
+      const first = await reveal();
+      assert.match(first.stdout, /^secret-of-client-number-\d+\n$/, first.stderr);
+      const second = await reveal();
+      assert.equal(second.stdout, '');
+      assert.match(second.stderr, /was not learned, or was revealed before/);
+      await client.query(`ALTER SECRET brought WITH (learn = '1 minute')`);
+      await client.query(`UPDATE headgate.secret_learning SET until = now()`);
+      await within(5_000, async () => {
+        const late = await one.post('postgres/public/asana', '{}', {
+          'X-Hook-Secret': 'a-secret-that-came-too-late',
+        });
+        assert.equal(late.status, 503);
       });
-      assert.equal(late.status, 503);
-    });
-    await client.query(`ALTER SECRET brought AS 'given by its owner'`);
-    const signed = {
-      'X-Hook-Signature': createHmac('sha256', 'given by its owner').update('{}').digest('hex'),
-    };
-    await within(5_000, async () => assert.equal(await post(two, 'asana', '{}', signed), '200 '));
-  });
+      await client.query(`ALTER SECRET brought AS 'given by its owner'`);
+      const signed = {
+        'X-Hook-Signature': createHmac('sha256', 'given by its owner').update('{}').digest('hex'),
+      };
+      await within(5_000, async () => assert.equal(await post(two, 'asana', '{}', signed), '200 '));
+    },
+  );
 
   for (const [statement, message] of refused)
-    await t.test(statement, () => assert.rejects(client.query(statement), { message }));
+    await t.test(`the statement is refused: ${statement}`, () =>
+      assert.rejects(client.query(statement), { message }),
+    );
 });
 
 const refused: readonly (readonly [string, RegExp])[] = [

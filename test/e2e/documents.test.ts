@@ -55,7 +55,7 @@ onSomeEngine('documents', async (t, doors) => {
   const printed = async (document: string): Promise<unknown> =>
     (await rows(`SELECT $doc$${document}$doc$::jsonb::text`))[0]?.[0];
 
-  await t.test('documents of JSONB columns are what PostgreSQL makes of them, null too', async () => {
+  await t.test('documents in JSONB columns are stored as PostgreSQL casts them, null too', async () => {
     for (const table of Object.keys(binary)) {
       for (const document of documents) {
         await client.query(`DELETE FROM ${table}`);
@@ -75,7 +75,7 @@ onSomeEngine('documents', async (t, doors) => {
     }
   });
 
-  await t.test('documents in batches, one a line, keep the white space of their line', async () => {
+  await t.test('documents in batches keep the white space of their line in JSON columns', async () => {
     const lines = ['null', ` ${escapes}\t`, '{"a" : [1.0,null]}'];
     for (const table of [...Object.keys(binary), ...Object.keys(text)]) {
       // One a batch: where the computed key is the same, the last row stays.

@@ -45,7 +45,7 @@ const causes = {
   checked: `CREATE TABLE checked (data JSONB CHECK (data ? 'canary_member')) WITH (connector = 'webhook')`,
 };
 
-test('the owner reads why his own trigger failed, and the sender does not', async (t) => {
+test("a table's owner reads the engine error of a refused request, and the sender does not", async (t) => {
   const headgate = await startHeadgate(t);
   const root = await headgate.client(t);
   await root.query(`CREATE ROLE alice LOGIN; GRANT CREATE ON SCHEMA public TO alice; CREATE ROLE bob LOGIN;

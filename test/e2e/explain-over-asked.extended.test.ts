@@ -59,7 +59,7 @@ async function sendBoth(headgate: Headgate, client: Client, name: string): Promi
   });
 }
 
-test('over both protocols, in a transaction or not, with the same answer; no secret is in it, and nothing is changed', async (t) => {
+test('EXPLAIN … OVER gives one answer in both query protocols and in transactions, shows no secret and changes nothing', async (t) => {
   const { headgate, client, name } = await started(t);
   await sendBoth(headgate, client, name);
   const before = await client.query(`SHOW CREATE TABLE ${name}`);
@@ -90,7 +90,7 @@ test('over both protocols, in a transaction or not, with the same answer; no sec
   );
 });
 
-test('a time in the check is that of each request, whenever it is asked', async (t) => {
+test('EXPLAIN … OVER evaluates now() as the arrival time of each request', async (t) => {
   const { headgate, client, name } = await started(t);
   await sendBoth(headgate, client, name);
   const at = Math.floor(Date.now() / 1000);
@@ -107,7 +107,7 @@ test('a time in the check is that of each request, whenever it is asked', async 
   );
 });
 
-test('what a table does not keep is said, and not guessed', async (t) => {
+test('EXPLAIN … OVER reports verdicts as not known where the table did not keep what the check reads', async (t) => {
   const { headgate, client, name } = await started(t);
   await client.query(
     `ALTER TABLE ${name} VALIDATE SECRET ${name}_a AS secure_compare(headers->>'x-token', ${name}_a)`,
@@ -125,7 +125,7 @@ test('what a table does not keep is said, and not guessed', async (t) => {
   assert.match(rows[0]?.reason ?? '', /INCLUDE TIMESTAMP/);
 });
 
-test('only for the owner, with secrets that he may use, and rows that he may read', async (t) => {
+test("EXPLAIN … OVER is for the table's owner only, with his own secrets and rows that he may read", async (t) => {
   const { headgate, client, name } = await started(t);
   await sendBoth(headgate, client, name);
   await client.query(
@@ -193,7 +193,7 @@ async function manyRows(client: Client, name: string): Promise<string> {
 }
 
 test(
-  'a CancelRequest ends EXPLAIN … OVER, a client that goes leaves no session behind, and requests are answered meanwhile',
+  'EXPLAIN … OVER ends with a CancelRequest or its client, and webhooks are answered meanwhile',
   { timeout: 180_000 },
   async (t) => {
     const { headgate, client, name } = await started(t);

@@ -59,22 +59,26 @@ function stepsOf({ stdout }: Headgate): string[] {
 const others = (process.env['HEADGATE_TEST_BINS'] ?? '').split(':').filter((bin) => bin !== '');
 const bins = [embeddedBin, ...(existsSync(debianBin) ? [debianBin] : []), ...others];
 
-suite('the block of the documentation, run by the owner of the database', () => {
+suite('the documented setup of an external PostgreSQL', () => {
   for (const bin of sampleOf(bins, 1))
-    test(`the documented setup leads to a row: ${bin}`, { timeout: 120_000 }, async (t) => {
-      if (['psql', 'curl', 'openssl', 'sh'].some((tool) => requireTool(t, tool) === null)) return;
-      const it = await server(t, bin);
-      await asBoss(it, await commandsOf(page, 'first-steps'));
-      const headgate = await start(t, urlOf(it));
-      assert.match(headgate.stdout, /Headgate is ready[^]*psql -h \S+ -p \d+ -d app -U headgate\n/);
-      assert.doesNotMatch(headgate.stdout, /not ready|Before the first table/);
-      const env = { PATH: process.env['PATH'], PGPASSWORD: password };
-      for (const step of stepsOf(headgate)) {
-        const ran = await run('sh', ['-ec', step], { env });
-        assert.equal(ran.code, 0, `${step}\n${ran.stdout}${ran.stderr}`);
-        if (step.includes('GROUP BY')) assert.match(ran.stdout, /issues \| +1/);
-      }
-    });
+    test(
+      `the documented setup of an external PostgreSQL leads to a first row (${bin})`,
+      { timeout: 120_000 },
+      async (t) => {
+        if (['psql', 'curl', 'openssl', 'sh'].some((tool) => requireTool(t, tool) === null)) return;
+        const it = await server(t, bin);
+        await asBoss(it, await commandsOf(page, 'first-steps'));
+        const headgate = await start(t, urlOf(it));
+        assert.match(headgate.stdout, /Headgate is ready[^]*psql -h \S+ -p \d+ -d app -U headgate\n/);
+        assert.doesNotMatch(headgate.stdout, /not ready|Before the first table/);
+        const env = { PATH: process.env['PATH'], PGPASSWORD: password };
+        for (const step of stepsOf(headgate)) {
+          const ran = await run('sh', ['-ec', step], { env });
+          assert.equal(ran.code, 0, `${step}\n${ran.stdout}${ran.stderr}`);
+          if (step.includes('GROUP BY')) assert.match(ran.stdout, /issues \| +1/);
+        }
+      },
+    );
 });
 
 test('CREATE SECRET waits for the first look at the catalog', { timeout: 120_000 }, async (t) => {
@@ -111,57 +115,61 @@ test('CREATE SECRET waits for the first look at the catalog', { timeout: 120_000
   );
 });
 
-test('commands by --data-dir connect as the role of the database URL', { timeout: 120_000 }, async (t) => {
-  const it = await server(t);
-  await asBoss(it, await commandsOf(page, 'first-steps'));
-  const headgate = await start(t, urlOf(it));
-  const home = headgate.dataDir;
-  const command = (args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
-    run(process.execPath, [cli, ...args, `--data-dir=${headgate.dataDir}`], {
-      env: { PATH: process.env['PATH'], HOME: home, ...env },
+test(
+  'commands with --data-dir connect as the role of HEADGATE_DATABASE_URL',
+  { timeout: 120_000 },
+  async (t) => {
+    const it = await server(t);
+    await asBoss(it, await commandsOf(page, 'first-steps'));
+    const headgate = await start(t, urlOf(it));
+    const home = headgate.dataDir;
+    const command = (args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
+      run(process.execPath, [cli, ...args, `--data-dir=${headgate.dataDir}`], {
+        env: { PATH: process.env['PATH'], HOME: home, ...env },
+      });
+    const who = ['sql', '-c', 'SELECT current_user AS u, current_database() AS d', '--json'];
+
+    await t.test("the documented setup by the database's owner works with PGPASSWORD", async () => {
+      const shells = [{ PGPASSWORD: password }, { HEADGATE_DATABASE_URL: urlOf(it) }];
+      for (const env of shells) {
+        const { code, stdout, stderr } = await command(who, env);
+        assert.deepEqual([code, stdout, stderr], [0, '{"u":"headgate","d":"app"}\n', ''], stderr);
+      }
+      const made = await command(['init', 'github', '--json'], { PGPASSWORD: password });
+      assert.equal(made.code, 0, made.stderr);
+      const listed = await command(['endpoints', '--json'], { PGPASSWORD: password });
+      assert.match(listed.stdout, /"table":"github_events"/);
     });
-  const who = ['sql', '-c', 'SELECT current_user AS u, current_database() AS d', '--json'];
 
-  await t.test("the documented setup by the database's owner works with PGPASSWORD", async () => {
-    const shells = [{ PGPASSWORD: password }, { HEADGATE_DATABASE_URL: urlOf(it) }];
-    for (const env of shells) {
-      const { code, stdout, stderr } = await command(who, env);
-      assert.deepEqual([code, stdout, stderr], [0, '{"u":"headgate","d":"app"}\n', ''], stderr);
-    }
-    const made = await command(['init', 'github', '--json'], { PGPASSWORD: password });
-    assert.equal(made.code, 0, made.stderr);
-    const listed = await command(['endpoints', '--json'], { PGPASSWORD: password });
-    assert.match(listed.stdout, /"table":"github_events"/);
-  });
+    await t.test('the documented setup reports a missing password and a wrong one', async () => {
+      const none = await command(who);
+      assert.equal(none.code, 1);
+      assert.match(none.stderr, /asks for the password of "headgate"[^]*set PGPASSWORD/);
+      assert.doesNotMatch(none.stderr, /SASL/);
+      const wrong = await command(who, { PGPASSWORD: 'canary' });
+      assert.match(wrong.stderr, /password authentication failed for user "headgate"/);
+      assert.doesNotMatch(wrong.stderr, /canary/);
+    });
 
-  await t.test('the documented setup reports a missing password and a wrong one', async () => {
-    const none = await command(who);
-    assert.equal(none.code, 1);
-    assert.match(none.stderr, /asks for the password of "headgate"[^]*set PGPASSWORD/);
-    assert.doesNotMatch(none.stderr, /SASL/);
-    const wrong = await command(who, { PGPASSWORD: 'canary' });
-    assert.match(wrong.stderr, /password authentication failed for user "headgate"/);
-    assert.doesNotMatch(wrong.stderr, /canary/);
-  });
+    await t.test('the documented setup reads the password on a terminal without echo', async (step) => {
+      const terminal = openTerminal(
+        step,
+        `${process.execPath} ${cli} ${who.map((word) => `'${word}'`).join(' ')} --data-dir=${headgate.dataDir}`,
+        { cwd: home, env: { HOME: home } },
+      );
+      if (terminal === null) return;
+      await terminal.shows(/Password of role headgate: /);
+      terminal.type('canary\r');
+      await terminal.shows(/Password of role headgate: [^]*Password of role headgate: /);
+      terminal.type(`${password}\r`);
+      await terminal.shows(/\{"u":"headgate","d":"app"\}/);
+      assert.equal(await terminal.ended, 0);
+      assert.doesNotMatch(terminal.screen, /canary|a long random/);
+    });
+  },
+);
 
-  await t.test('the documented setup reads the password on a terminal without echo', async (step) => {
-    const terminal = openTerminal(
-      step,
-      `${process.execPath} ${cli} ${who.map((word) => `'${word}'`).join(' ')} --data-dir=${headgate.dataDir}`,
-      { cwd: home, env: { HOME: home } },
-    );
-    if (terminal === null) return;
-    await terminal.shows(/Password of role headgate: /);
-    terminal.type('canary\r');
-    await terminal.shows(/Password of role headgate: [^]*Password of role headgate: /);
-    terminal.type(`${password}\r`);
-    await terminal.shows(/\{"u":"headgate","d":"app"\}/);
-    assert.equal(await terminal.ended, 0);
-    assert.doesNotMatch(terminal.screen, /canary|a long random/);
-  });
-});
-
-test('a database that cannot be used is never called ready, and is used once it can be', async (t) => {
+test('an unusable database is reported as not ready with the reason, and used as soon as that is gone', async (t) => {
   const it = await server(t);
   await it.run(`CREATE ROLE headgate LOGIN PASSWORD '${password}'`);
   const headgate = await start(t, urlOf(it, 'canary'));
@@ -192,7 +200,7 @@ test('a database that cannot be used is never called ready, and is used once it 
   assert.doesNotMatch(headgate.stderr + again.stderr, /canary/);
 });
 
-test('the events gateway alone: the same, with the setting that names the database', async (t) => {
+test('headgate gateway names the setting of an unusable database, and is ready once that can be used', async (t) => {
   const it = await server(t);
   const gateway = await startGatewayProcess(t, { EVENTS_API_DEV_DSN: urlOf(it) });
   assert.match(

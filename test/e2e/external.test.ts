@@ -96,7 +96,7 @@ suite('any PostgreSQL by DSN', () => {
     }
   });
 
-  test('the server away: 503 with Retry-After, not ready, and by itself back', async (t) => {
+  test('webhooks get 503 with Retry-After while the external database is away, and 200 when it is back', async (t) => {
     const database = await testDatabase(t);
     const a = await startHeadgate(t, { env: { HEADGATE_DATABASE_URL: database.connectionString } });
     const client = await sqlDoor(t, a, database);
@@ -121,7 +121,7 @@ suite('any PostgreSQL by DSN', () => {
     });
   });
 
-  test('a DSN that cannot work is one line and exit 1, without its password', async (t) => {
+  test('an invalid HEADGATE_DATABASE_URL is refused in one line without its password', async (t) => {
     for (const dsn of [
       'postgresql://u:canary@',
       'mysql://u:canary@h/d',

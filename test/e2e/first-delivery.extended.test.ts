@@ -18,7 +18,7 @@ function stripeSignature(body: string, secret: string): string {
   return `t=${time},v1=${createHmac('sha256', secret).update(`${time}.${body}`).digest('hex')}`;
 }
 
-test('init leads from nothing to the first delivery', { timeout: 180_000 }, async (t) => {
+test('headgate init leads from nothing to the first delivery', { timeout: 180_000 }, async (t) => {
   const headgate = await startHeadgate(t);
   const client = await headgate.client(t);
   const at = [`--data-dir=${headgate.dataDir}`];
@@ -229,29 +229,32 @@ test('init leads from nothing to the first delivery', { timeout: 180_000 }, asyn
     assert.deepEqual(rows, [{ event: 'orders/paid', n: 2 }]);
   });
 
-  await t.test('tail refuses a table that does not exist, and exits with 130 on Ctrl-C', async (step) => {
-    if (requireTool(step, 'script') === null) return;
-    const refused = await headgateRuns(['tail', 'strpe_events', ...at]);
-    assert.equal(refused.code, 1);
-    assert.match(
-      refused.stderr,
-      /there is no table strpe_events: Perhaps stripe_events\? Of another database: database\.schema\.table$/m,
-    );
-    const terminal = openTerminal(step, `${process.execPath} ${cli} tail shopify_events ${at.join(' ')}`, {
-      cwd: headgate.dataDir,
-      env: { PATH: process.env['PATH'] ?? '' },
-    });
-    assert(terminal !== null);
-    // Only what comes after its beginning is shown.
-    await within(15_000, async () => {
-      assert.equal((await headgate.post('dev/public/shopify_events', '{}')).status, 401);
-      assert.match(terminal.screen, /401 .*shopify_events/);
-    });
-    terminal.type(keys.interrupt);
-    assert.equal(await terminal.ended, 130, terminal.screen);
-  });
+  await t.test(
+    'headgate tail refuses a table that does not exist, and exits with 130 on Ctrl-C',
+    async (step) => {
+      if (requireTool(step, 'script') === null) return;
+      const refused = await headgateRuns(['tail', 'strpe_events', ...at]);
+      assert.equal(refused.code, 1);
+      assert.match(
+        refused.stderr,
+        /there is no table strpe_events: Perhaps stripe_events\? Of another database: database\.schema\.table$/m,
+      );
+      const terminal = openTerminal(step, `${process.execPath} ${cli} tail shopify_events ${at.join(' ')}`, {
+        cwd: headgate.dataDir,
+        env: { PATH: process.env['PATH'] ?? '' },
+      });
+      assert(terminal !== null);
+      // Only what comes after its beginning is shown.
+      await within(15_000, async () => {
+        assert.equal((await headgate.post('dev/public/shopify_events', '{}')).status, 401);
+        assert.match(terminal.screen, /401 .*shopify_events/);
+      });
+      terminal.type(keys.interrupt);
+      assert.equal(await terminal.ended, 130, terminal.screen);
+    },
+  );
 
-  await t.test('a mistyped table or sender is answered with the nearest name', async () => {
+  await t.test('commands answer a mistyped table or sender with the nearest name', async () => {
     await client.query(`CREATE SCHEMA shop; CREATE TABLE shop."Paid orders" (data JSONB) WITH (connector = 'webhook');
       CREATE ROLE stranger LOGIN`);
     const dsn = `postgresql://root@127.0.0.1:${headgate.ports.sql.port}/dev`;
@@ -282,38 +285,44 @@ test('init leads from nothing to the first delivery', { timeout: 180_000 }, asyn
     }
   });
 
-  await t.test('headgate init again, after the table was dropped or its secret was given away', async () => {
-    const init = (secret: string) =>
-      headgateRuns(['init', 'GitHub', ...at, '--table', 'again', '--secret-file', '-'], `${secret}\n`);
-    const push = (secret: string) =>
-      headgate.post('dev/public/again', '{}', {
-        'x-hub-signature-256': `sha256=${createHmac('sha256', secret).update('{}').digest('hex')}`,
-      });
-    assert.equal((await init('first')).code, 0);
-    const twice = await init('second');
-    assert.equal(twice.code, 1);
-    assert.match(twice.stderr, /the table again already exists: choose another name with --table/);
-    assert.equal((await push('first')).status, 200);
-    await client.query('DROP TABLE again');
-    assert.equal((await init('second')).code, 0);
-    assert.equal((await push('first')).status, 401);
-    assert.equal((await push('second')).status, 200);
-    await client.query(
-      `CREATE TABLE other (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET again_secret USING github; DROP TABLE again`,
-    );
-    const used = await init('third');
-    assert.equal(used.code, 1);
-    assert.match(used.stderr, /another table uses the secret again_secret: choose another name with --table/);
-    await assert.rejects(count('again'), { code: '42P01' });
-    const unknown = await headgateRuns(['init', 'hmac', ...at]);
-    assert.equal(unknown.code, 1);
-    assert.match(
-      unknown.stderr,
-      /headgate senders lists them\. For a signature of your own see docs\/sql\/validate\.md/,
-    );
-  });
+  await t.test(
+    'headgate init repeats for a dropped table, and refuses an existing table or a secret in use',
+    async () => {
+      const init = (secret: string) =>
+        headgateRuns(['init', 'GitHub', ...at, '--table', 'again', '--secret-file', '-'], `${secret}\n`);
+      const push = (secret: string) =>
+        headgate.post('dev/public/again', '{}', {
+          'x-hub-signature-256': `sha256=${createHmac('sha256', secret).update('{}').digest('hex')}`,
+        });
+      assert.equal((await init('first')).code, 0);
+      const twice = await init('second');
+      assert.equal(twice.code, 1);
+      assert.match(twice.stderr, /the table again already exists: choose another name with --table/);
+      assert.equal((await push('first')).status, 200);
+      await client.query('DROP TABLE again');
+      assert.equal((await init('second')).code, 0);
+      assert.equal((await push('first')).status, 401);
+      assert.equal((await push('second')).status, 200);
+      await client.query(
+        `CREATE TABLE other (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET again_secret USING github; DROP TABLE again`,
+      );
+      const used = await init('third');
+      assert.equal(used.code, 1);
+      assert.match(
+        used.stderr,
+        /another table uses the secret again_secret: choose another name with --table/,
+      );
+      await assert.rejects(count('again'), { code: '42P01' });
+      const unknown = await headgateRuns(['init', 'hmac', ...at]);
+      assert.equal(unknown.code, 1);
+      assert.match(
+        unknown.stderr,
+        /headgate senders lists them\. For a signature of your own see docs\/sql\/validate\.md/,
+      );
+    },
+  );
 
-  await t.test('init of a sender that signs the URL names the setting that is missing', async () => {
+  await t.test('headgate init names HEADGATE_PUBLIC_URL where a sender signs the URL', async () => {
     const made = await headgateRuns(['init', 'twilio_form', ...at, '--secret-file', '-'], 'a token\n');
     assert.equal(made.code, 1);
     assert.match(made.stdout, /a test delivery: 401 [^]*start Headgate with HEADGATE_PUBLIC_URL=https/);

@@ -90,7 +90,7 @@ const withCurl = async ({ gatewayUrl }: Headgate, text: string): Promise<string>
 };
 
 suite('the first hour', () => {
-  test("the README's example is the banner's, works as it is printed, and again", async (t) => {
+  test("the README's example equals the one printed at the start, and works twice", async (t) => {
     if (['psql', 'curl', 'openssl'].some((tool) => requireTool(t, tool) === null)) return;
     const headgate = await startHeadgate(t);
     const blocks = (await blocksOf('README.md')).filter(({ language }) => language === 'sh');
@@ -112,7 +112,7 @@ suite('the first hour', () => {
     { name: 'with curl alone', sql: withCurl, tools: ['curl', 'openssl'] },
   ];
   for (const { name, sql, tools } of sampleOf(ways, 1)) {
-    test(`the documentation's tour works, ${name}`, async (t) => {
+    test(`docs/tour.md works as printed, ${name}`, async (t) => {
       if (tools.some((tool) => requireTool(t, tool) === null)) return;
       const headgate = await startHeadgate(t);
       const paste = terminal(t);

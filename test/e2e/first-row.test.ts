@@ -35,8 +35,8 @@ const psql = (headgate: Headgate, ...args: string[]) => {
 
 const shared = sharedHeadgate();
 
-suite('the main job', () => {
-  test("the specification's example works with psql and curl", async (t) => {
+suite('first rows by webhook', () => {
+  test('a table with a secret, created by psql, accepts a webhook sent by curl', async (t) => {
     if (!requireTool(t, 'psql') || !requireTool(t, 'curl')) return;
     const headgate = await shared();
     const created = await psql(
@@ -70,7 +70,7 @@ suite('the main job', () => {
     assert(!text.includes('test_value'));
   });
 
-  test('every example payload of GitHub, signed by its own package, is stored as it was sent', async (t) => {
+  test("GitHub's example payloads, signed by its own package, are stored as sent", async (t) => {
     const headgate = await shared();
     const client = await headgate.client(t);
     await client.query(`
@@ -109,7 +109,7 @@ suite('the main job', () => {
     assert.equal(total.rows[0]?.n, sent.length);
   });
 
-  test('webhook numbers keep every digit, and keys are as jsonb keeps them', async (t) => {
+  test('webhook bodies are stored in JSONB with every digit of their numbers', async (t) => {
     const headgate = await shared();
     const client = await headgate.client(t);
     await client.query(`CREATE TABLE exact (body JSONB) WITH (connector = 'webhook')`);
@@ -200,7 +200,7 @@ function crmV2(secret: string, body: string): string {
   return createHash('sha256').update(`${secret}POSThttps://hooks.example.com/crm${body}`).digest('hex');
 }
 
-test('all authentication methods of the specification work, with a secret and with a raw string', async (t) => {
+test('VALIDATE works for each documented authentication method, with a secret and with a raw string', async (t) => {
   const headgate = await shared();
   const client = await headgate.client(t);
   await client.query(`CREATE SECRET s WITH (backend = 'meta') AS 'sëcret''1'`);

@@ -24,7 +24,7 @@ async function some(
 
 const numbers = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
 
-test('a follower that stops after every 50 rows reads each of 300 once, also those that come meanwhile', async (t: TestContext) => {
+test('a stream reader that reconnects after every 50 rows reads each of 300 rows once', async (t: TestContext) => {
   const headgate = await shared();
   const root = await headgate.client(t);
   await root.query('CREATE TABLE t (n INT); INSERT INTO t SELECT generate_series(1, 200)');

@@ -42,7 +42,7 @@ onSomeEngine('forms', async (t, { client, post, rows, headgate, database }) => {
   const stored = async (table: string) =>
     (await rows(`DELETE FROM ${table} RETURNING data`)).map(([data]) => data);
 
-  await t.test('a body that is no form gets 415 and stores nothing', async () => {
+  await t.test('a table of format form answers 415 to other bodies and stores nothing of them', async () => {
     const multipart = '--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n--b--\r\n';
     for (const [body, type] of [
       ['{"a":"b=c"}', 'application/json'],
@@ -62,7 +62,7 @@ onSomeEngine('forms', async (t, { client, post, rows, headgate, database }) => {
     assert.deepEqual(await stored('forms'), []);
   });
 
-  await t.test('a form is one whatever its Content-Type says, as fetch and curl send it', async () => {
+  await t.test('a form body is stored whatever its Content-Type says', async () => {
     await accepted(post('forms', 'a=1&b=%2F', { 'content-type': 'text/plain;charset=UTF-8' }));
     await accepted(
       post('forms', new URLSearchParams({ a: 'ü "{}"', b: '' }).toString(), { 'content-type': '' }),
@@ -90,7 +90,7 @@ onSomeEngine('forms', async (t, { client, post, rows, headgate, database }) => {
     assert.deepEqual([none.status, none.code], [422, 'body_not_json']);
   });
 
-  await t.test('curl -F: fields are text, files are described, or stored byte for byte', async () => {
+  await t.test('curl -F stores fields as text and files as descriptions or byte for byte', async () => {
     const curl = requireTool(t, 'curl');
     if (curl === null) return;
     const folder = await temporaryFolder(t);

@@ -19,7 +19,7 @@ import { within } from '../support/within.ts';
 const checked = checkedBy('s');
 
 suite('freshness, with a catalog that is slow or far', () => {
-  test('with hung catalog sessions no revoked key is accepted, and unsigned requests still get an answer', async (t) => {
+  test('hung catalog sessions let no revoked key in, and unsigned requests still get an answer', async (t) => {
     const { headgate, port, plain } = await stageOn(t, await serverOf(t));
     await port.query(`CREATE SECRET s WITH (backend = 'meta') AS 'old'`);
     await port.query(`CREATE TABLE t (data JSONB) ${checked}`);
@@ -60,7 +60,7 @@ suite('freshness, with a catalog that is slow or far', () => {
     );
   });
 
-  test('while a look at all tables takes long, requests wait for one at their own, and a revoked key works no longer', async (t) => {
+  test('a slow catalog query neither holds up requests nor keeps a revoked key in use for a second', async (t) => {
     const { headgate, port, plain } = await stageOn(t, await serverOf(t));
     await port.query(`CREATE SECRET s WITH (backend = 'meta') AS 'old'`);
     await port.query(`CREATE TABLE t (data JSONB) ${checked}`);

@@ -25,7 +25,7 @@ const shared = (): Promise<Stage> =>
   (started ??= serverOf(file, ['track_functions=all']).then((server) => stageOn(file, server)));
 
 suite('freshness', () => {
-  test('a request that fits the committed table is accepted at once, at every door', async () => {
+  test('a request that fits the newly committed table is accepted at once, at every port', async () => {
     const { headgate, port, plain } = await shared();
     await port.query(`CREATE SECRET s WITH (backend = 'meta') AS 'k'`);
     for (const name of ['hook', 'socket', 'asked'])
@@ -89,7 +89,7 @@ suite('freshness', () => {
     }
   });
 
-  test('a key that was revoked while a body arrives is refused at its end', async () => {
+  test('a request whose key is revoked while its body arrives is refused', async () => {
     const { headgate, port } = await shared();
     await port.query(`CREATE SECRET slow WITH (backend = 'meta') AS 'old'`);
     await port.query(`CREATE TABLE slowly (data JSONB) ${checkedBy('slow')}`);
@@ -113,7 +113,7 @@ suite('freshness', () => {
     assert.equal(await answer, 401);
   });
 
-  test('a flood of forged requests costs the engine a bounded number of looks a second', async () => {
+  test('a flood of forged requests causes a bounded number of catalog queries a second', async () => {
     const { headgate, port, plain } = await shared();
     await port.query(`CREATE SECRET flood WITH (backend = 'meta') AS 'k'`);
     await port.query(`CREATE TABLE flooded (data JSONB) ${checkedBy('flood')}`);

@@ -6,7 +6,7 @@ import { startHeadgate } from '../support/headgate.ts';
 import { smallDisk } from '../support/small-disk.ts';
 import { within } from '../support/within.ts';
 
-test('a full disk: not ready with the reason, and ready again when there is room', async (t) => {
+test('/readyz names a full disk as the reason, and is ready again when there is room', async (t) => {
   const disk = await smallDisk(t);
   if (disk.fill === null) return t.skip('no disk can be mounted here');
   const headgate = await startHeadgate(t, { dataDir: disk.dataDir });

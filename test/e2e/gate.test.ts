@@ -23,7 +23,7 @@ async function ask(headgate: Headgate, forwarded: string | null, name = 't', ext
   return [answer?.status, code, retry].filter((it) => it !== undefined).join(' ');
 }
 
-test('clients behind a trusted proxy: networks and rates are those of each', async (t) => {
+test('allowed networks and rates count for each client address behind a trusted proxy', async (t) => {
   const headgate = await startHeadgate(t, {
     env: {
       HEADGATE_TRUSTED_PROXIES: '127.0.0.0/8',

@@ -7,7 +7,7 @@ import { request } from '../support/gateway.ts';
 import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 
-test('whoever created the gateway role before Headgate can neither become it, log in as it nor run what it left with its rights', async (t) => {
+test('the creator of an earlier role headgate_gateway can neither become it, log in as it nor use its rights', async (t) => {
   const dataDir = await temporaryFolder(t);
   const start = (args: readonly string[]) =>
     startHeadgate(t, { dataDir, args, env: { HEADGATE_SQL_PASSWORD: 'of-root' } });
@@ -72,7 +72,7 @@ test('whoever created the gateway role before Headgate can neither become it, lo
   assert.deepEqual(renewed.json.rows, [{ me: 'headgate_gateway' }]);
 });
 
-test('the roles that an earlier version has made stay, with all that was granted to them', async (t) => {
+test('an upgrade keeps the roles headgate_gateway and headgate_commit with all grants', async (t) => {
   const dataDir = await temporaryFolder(t);
   const first = await startHeadgate(t, { dataDir });
   const root = await first.client(t);

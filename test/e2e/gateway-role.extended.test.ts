@@ -93,7 +93,7 @@ const attacks = (file: string, socket: string): readonly string[] => [
 const shared = sharedHeadgate();
 
 suite('the role of the events gateway on the embedded engine', () => {
-  test('no superuser, and no statement reaches a file, a program, or the keys', async () => {
+  test("the gateway's role is no superuser and reaches no file, no program and no key", async () => {
     const headgate = await shared();
     const masterKey = (await readFile(join(headgate.dataDir, 'master.key'), 'utf8')).trim();
     assert.deepEqual(await rows(headgate, whoami), [
@@ -114,7 +114,7 @@ suite('the role of the events gateway on the embedded engine', () => {
     assert.deepEqual([...new Set(names)], trustedExtensions);
   });
 
-  test('tables of root work, and root changes them; those of the gateway are its own', async (t) => {
+  test("the gateway's role writes tables of root but cannot change them, and owns the tables it creates", async (t) => {
     const headgate = await shared();
     const root = await headgate.client(t);
     await root.query(
@@ -175,7 +175,7 @@ suite('the role of the events gateway on the embedded engine', () => {
     assert.equal(made.text, '{"rows":1}');
   });
 
-  test('a schema of a stranger that is called as Headgate’s makes nobody superuser', async (t) => {
+  test("the gateway refuses a database in which a stranger owns a schema with a name of Headgate's", async (t) => {
     const headgate = await shared();
     const root = await headgate.client(t);
     await root.query('create role mallory login');
@@ -241,7 +241,7 @@ suite('the role of the events gateway on the embedded engine', () => {
     assert.equal(revoked.json.code, 'relation_not_writable');
   });
 
-  test('a database that was restored without comments is let in, and what was revoked there stays so', async (t) => {
+  test('the gateway serves a database restored without comments, and rights revoked there stay revoked', async (t) => {
     const headgate = await shared();
     const root = await headgate.client(t);
     await root.query('create database restored');
@@ -313,7 +313,7 @@ suite('the role of the events gateway on the embedded engine', () => {
     assert.deepEqual(await rows(headgate, 'select data from taken'), [{ data: { a: 1 } }]);
   });
 
-  test('a database that is not there is a mistake of the request, and not told to the log', async (t) => {
+  test('a request to the gateway for an unknown or closed database gets 404 or 403 and no log line', async (t) => {
     const headgate = await shared();
     const ended = /due to administrator command/g;
     const said = () => headgate.stderr.split('\n').filter((line) => line.includes('engine.said'));

@@ -105,7 +105,7 @@ test("the gateway's TLS inside headgate start: clients verify the chain, and pla
   assert.equal((await headgate.signal('SIGTERM')).code, 0);
 });
 
-test('headgate gateway: a required certificate is enough on any address; a new one of its own is taken up', async (t) => {
+test('headgate gateway may listen on any address if it requires client certificates, and reloads its own', async (t) => {
   const made = await setup(t);
   if (made === null) return;
   const { authority, env, folder } = made;
@@ -156,7 +156,7 @@ function shownTo(port: number, ca: string, { cert, key }: Pair): Promise<string>
   });
 }
 
-test('an optional certificate: none is let in to the token, a stranger’s is not', async (t) => {
+test("the gateway with optional client certificates accepts none or a known one, and refuses a stranger's", async (t) => {
   const made = await setup(t);
   if (made === null) return;
   const { authority, env, folder } = made;

@@ -17,7 +17,7 @@ const events = (url: string, query: string, body: string) =>
   request(`${url}/v1/events?${query}`, { method: 'POST', body });
 
 suite('headgate gateway', () => {
-  test('a database that is away is answered 503, and served as soon as it is back', async (t) => {
+  test('the gateway answers 503 while its database is away, and serves as soon as it is back', async (t) => {
     const { server } = await strangersServer(t);
     const path = new Path(server.socket);
     await path.open();
@@ -77,7 +77,7 @@ suite('headgate gateway', () => {
     assert.equal((await events(gateway.url, 'name=t', '{"a":1}')).status, 404);
   });
 
-  test('a gateway that cannot start says why in one line, without the password', async () => {
+  test('headgate gateway reports in one line why it cannot start, without the password', async () => {
     const gateway = async (env: Record<string, string>, command = 'gateway', ...args: string[]) =>
       run(process.execPath, [cli, command, '--gateway-port=0', ...args], {
         env: { PATH: process.env['PATH'], ...env },

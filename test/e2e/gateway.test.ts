@@ -73,7 +73,7 @@ suite('the events gateway', () => {
     assert.match(metrics, /headgate_gateway_requests_total\{route="events",status="200",code="ok"\} 2/);
   });
 
-  test('the quick start, in front of a PostgreSQL that has never seen Headgate', async (t) => {
+  test("the gateway's quick start works in front of a PostgreSQL without schema headgate", async (t) => {
     if (!requireTool(t, 'curl')) return;
     const { server, dsn } = await strangersServer(t);
     const gateway = await startGatewayProcess(t, { EVENTS_API_RISINGWAVE_DSN: dsn });
@@ -115,7 +115,7 @@ suite('the events gateway', () => {
     assert.deepEqual([created.code, created.stdout], [0, 'CREATE TABLE\ntext\ntext\n'], created.stderr);
   });
 
-  test('Headgate’s own statements, other databases, and letting go of one', async (t) => {
+  test("/v1/sql runs Headgate's own statements, serves other databases and drops one", async (t) => {
     const headgate = await startHeadgate(t, { args: ['--events-role=root'] });
     const url = headgate.gatewayUrl;
     const made = await sql(

@@ -43,7 +43,7 @@ async function countOf(client: Client, from: string): Promise<number> {
   return rows[0]?.n ?? -1;
 }
 
-test('handshakes', async (t) => {
+test('handshakes of senders are answered, and only by their own tables', async (t) => {
   const headgate = await startHeadgate(t, { args: [`--public-url=${publicUrl}`] });
   const client = await headgate.client(t);
   const http = new SendClient();
@@ -66,7 +66,7 @@ test('handshakes', async (t) => {
   t.diagnostic(sampleSeed);
   const tried = new Set([...sampleOf(asking, 4), senders.get('zoom') ?? assert.fail()]);
   for (const sender of tried) {
-    await t.test(sender.id, async () => {
+    await t.test(`handshakes of ${sender.id} are answered, and wrongly signed ones are not`, async () => {
       const table = `h_${sender.id}`;
       const keys = sender.makeSecret(randomBytes);
       const answerKey = answerKeyOf(sender);
@@ -136,7 +136,7 @@ test('handshakes', async (t) => {
   }
 
   await t.test(
-    'a subscription at a hub: made by the command, meant by the table, delivered to it',
+    'headgate websub subscribes at a hub, and the table confirms its own topic and stores deliveries',
     async () => {
       const topic = 'https://blog.example/feed?a=1&b=2';
       await createSenderTable(client, 'w_feed', 'websub', 'a key of the subscriber', topic);
@@ -307,36 +307,45 @@ test('handshakes', async (t) => {
     );
   });
 
-  await t.test('keys that are learned: the SQL of the pages of Asana, Clio and Notion', async () => {
-    const sqlOf = (sender: string) =>
-      /```sql\n([^`]*)```/.exec(senderPage(senders.get(sender) ?? assert.fail()))?.[1] ?? assert.fail();
-    for (const sender of ['asana', 'clio', 'notion']) await client.query(sqlOf(sender));
-    const secret = 'b537207f20cbfa02357cf448134da559';
-    const brought = (by: string) => put(post('asana_events', { 'X-Hook-Secret': by }, '{}'));
-    await within(5_000, async () => {
-      const { status, headers, body } = await brought(secret);
-      assert.deepEqual([status, headers['x-hook-secret'], body], [200, secret, '']);
-    });
-    const late = await brought('a-stranger-who-came-later');
-    assert.deepEqual([late.status, late.headers['x-hook-secret']], [401, undefined]);
-    assert.equal((await send({ sender: 'asana', url: urlOf('asana_events'), secret })).printed, 'HTTP 200\n');
+  await t.test(
+    'the documented SQL of Asana, Clio and Notion learns the first secret and no later one',
+    async () => {
+      const sqlOf = (sender: string) =>
+        /```sql\n([^`]*)```/.exec(senderPage(senders.get(sender) ?? assert.fail()))?.[1] ?? assert.fail();
+      for (const sender of ['asana', 'clio', 'notion']) await client.query(sqlOf(sender));
+      const secret = 'b537207f20cbfa02357cf448134da559';
+      const brought = (by: string) => put(post('asana_events', { 'X-Hook-Secret': by }, '{}'));
+      await within(5_000, async () => {
+        const { status, headers, body } = await brought(secret);
+        assert.deepEqual([status, headers['x-hook-secret'], body], [200, secret, '']);
+      });
+      const late = await brought('a-stranger-who-came-later');
+      assert.deepEqual([late.status, late.headers['x-hook-secret']], [401, undefined]);
+      assert.equal(
+        (await send({ sender: 'asana', url: urlOf('asana_events'), secret })).printed,
+        'HTTP 200\n',
+      );
 
-    const token = (text: string) =>
-      put(post('notion_events', {}, JSON.stringify({ verification_token: text })));
-    await within(5_000, async () => assert.equal((await token('secret_of_notions_choice')).status, 200));
-    assert.equal((await token('secret_of_somebody_elses')).status, 401);
-    const notion = { sender: 'notion', url: urlOf('notion_events'), secret: 'secret_of_notions_choice' };
-    assert.equal((await send(notion)).printed, 'HTTP 200\n');
-    // As the command plays it: what it brings is the secret from then on.
-    const clio = { sender: 'clio', url: urlOf('clio_events'), secret: 'a-key-of-clio-with-32-characters' };
-    await within(5_000, async () => {
-      const { code, printed } = await send({ ...clio, handshake: true });
-      assert.equal(code, 0, printed);
-    });
-    assert.equal((await send(clio)).printed, 'HTTP 200\n');
-    const contested = await send({ ...clio, secret: 'a-key-of-a-stranger-who-is-late', handshake: true });
-    assert.deepEqual([contested.code, /wrong: /.test(contested.printed)], [1, true]);
-    // A handshake is no row.
-    assert.deepEqual([await countOf(client, 'asana_events'), await countOf(client, 'notion_events')], [1, 1]);
-  });
+      const token = (text: string) =>
+        put(post('notion_events', {}, JSON.stringify({ verification_token: text })));
+      await within(5_000, async () => assert.equal((await token('secret_of_notions_choice')).status, 200));
+      assert.equal((await token('secret_of_somebody_elses')).status, 401);
+      const notion = { sender: 'notion', url: urlOf('notion_events'), secret: 'secret_of_notions_choice' };
+      assert.equal((await send(notion)).printed, 'HTTP 200\n');
+      // As the command plays it: what it brings is the secret from then on.
+      const clio = { sender: 'clio', url: urlOf('clio_events'), secret: 'a-key-of-clio-with-32-characters' };
+      await within(5_000, async () => {
+        const { code, printed } = await send({ ...clio, handshake: true });
+        assert.equal(code, 0, printed);
+      });
+      assert.equal((await send(clio)).printed, 'HTTP 200\n');
+      const contested = await send({ ...clio, secret: 'a-key-of-a-stranger-who-is-late', handshake: true });
+      assert.deepEqual([contested.code, /wrong: /.test(contested.printed)], [1, true]);
+      // A handshake is no row.
+      assert.deepEqual(
+        [await countOf(client, 'asana_events'), await countOf(client, 'notion_events')],
+        [1, 1],
+      );
+    },
+  );
 });
