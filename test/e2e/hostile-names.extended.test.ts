@@ -234,7 +234,7 @@ const shown = {
 
 suite('functions and operators that others have created', () => {
   // The console's retries what the commands explain.
-  test('functions of others are not called by headgate commands', async (t) => {
+  test('headgate commands call no functions and operators that other roles created', async (t) => {
     const headgate = await trapped(t);
     const at = `--data-dir=${headgate.dataDir}`;
     for (const [args, said] of [
@@ -257,7 +257,7 @@ suite('functions and operators that others have created', () => {
     }
   });
 
-  test("functions of others are not called by the console's views and statements", async (t) => {
+  test("the console's views and statements call no functions and operators that other roles created", async (t) => {
     const headgate = await trapped(t);
     const { port } = headgate.ports.admin;
     const [, link = ''] = (await consoleLink(headgate)).split('#t=');
@@ -280,7 +280,7 @@ suite('functions and operators that others have created', () => {
   });
 });
 
-test('a table that somebody has locked is listed without its size, and no view waits for it', async (t) => {
+test('a locked table is listed without its size, and no view of Headgate waits for it', async (t) => {
   const headgate = await startHeadgate(t);
   const [client, holder] = [await headgate.client(t), await headgate.client(t)];
   await client.query(`CREATE TABLE free (data JSONB) WITH (connector = 'webhook');

@@ -188,7 +188,7 @@ const versions = [
 for (const [version, bin] of existsSync(debianBin) ? sampleOf(versions, 1) : versions) {
   const names = sampleOf(version === '18' ? ['kolkata'] : Object.keys(hostileSettings), 1);
   test(
-    `a database with hostile settings gets and gives the same bytes as one without, on PostgreSQL ${version}`,
+    `a database with hostile settings stores and returns the same bytes as one without, on PostgreSQL ${version}`,
     { skip: !existsSync(bin), timeout: 240_000 },
     async (t) => {
       const server = await startServer(bin, ['timezone=UTC']);

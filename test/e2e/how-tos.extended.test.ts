@@ -41,7 +41,7 @@ async function printed(t: TestContext, command: string, wanted: RegExp): Promise
   return text;
 }
 
-test('the how-tos of day two', { timeout: 180_000 }, async (t) => {
+test('the documented how-tos work as printed', { timeout: 180_000 }, async (t) => {
   if (requireTool(t, 'curl') === null) return;
   const told: string[] = [];
   const receiver = await startReceiver(t, (request, response) => {

@@ -77,7 +77,7 @@ test('headgate replay sends exactly what the sender sent', { timeout: 180_000 },
   };
   const signing = ['--sender', 'github', '--secret', key];
 
-  await t.test('a table that keeps headers and raw body can be replayed', async () => {
+  await t.test('headgate replay repeats headers and body of a table that keeps both', async () => {
     await client.query(
       `CREATE TABLE whole (data JSONB) INCLUDE HEADERS AS headers INCLUDE BODY AS raw ${check}`,
     );
@@ -101,35 +101,41 @@ test('headgate replay sends exactly what the sender sent', { timeout: 180_000 },
     assert.equal(got[0]?.body.toString(), body);
   });
 
-  await t.test('a table that keeps the document only says so, and how to keep the rest', async () => {
-    await client.query(
-      `CREATE TABLE "it's ""x" (data JSONB, headers text) ${check} `.replace(', headers text', ''),
-    );
-    await client.query(
-      `DROP TABLE "it's ""x"; CREATE TABLE bare (data JSONB, raw INT GENERATED ALWAYS AS (1) STORED) ${check}`,
-    );
-    await push(headgate, 'bare');
-    const first = await replay('bare', ...signing);
-    assert.equal(first.code, 0, first.stderr);
-    const without = rest(got[0] as Received);
-    assert.deepEqual(Object.keys(without).toSorted(), ['content-type', 'x-hub-signature-256']);
-    assert.equal(without['x-hub-signature-256'], signed(got[0]?.body.toString() ?? ''));
-    assert.match(
-      first.stderr,
-      /"public"\."bare" does not keep\n {2}- the headers, among them the event's name \(X-GitHub-Event\)/,
-    );
-    const [, alter = ''] = /From now on: (ALTER TABLE .*;)/.exec(first.stderr) ?? [];
-    assert.equal(alter, `ALTER TABLE "public"."bare" INCLUDE HEADERS AS "headers" INCLUDE BODY AS "raw_2";`);
-    const psql = ['-h', '127.0.0.1', '-p', String(headgate.ports.sql.port), '-U', 'root', '-d', 'dev'];
-    const altered = await run('psql', [...psql, '-Xc', alter]);
-    assert.equal(altered.stdout.trim(), 'ALTER TABLE', altered.stderr);
-    await push(headgate, 'bare');
-    const second = await replay('bare', ...signing);
-    assert.match(second.stderr, /some rows are older than the columns that keep headers and raw body/);
-    assert.equal(got[0]?.headers['x-github-event'], undefined);
-    assert.equal(got[1]?.headers['x-github-event'], 'push');
-    assert.equal(got[1]?.body.toString(), body);
-  });
+  await t.test(
+    'headgate replay of a table that keeps documents only prints the ALTER TABLE that keeps the rest',
+    async () => {
+      await client.query(
+        `CREATE TABLE "it's ""x" (data JSONB, headers text) ${check} `.replace(', headers text', ''),
+      );
+      await client.query(
+        `DROP TABLE "it's ""x"; CREATE TABLE bare (data JSONB, raw INT GENERATED ALWAYS AS (1) STORED) ${check}`,
+      );
+      await push(headgate, 'bare');
+      const first = await replay('bare', ...signing);
+      assert.equal(first.code, 0, first.stderr);
+      const without = rest(got[0] as Received);
+      assert.deepEqual(Object.keys(without).toSorted(), ['content-type', 'x-hub-signature-256']);
+      assert.equal(without['x-hub-signature-256'], signed(got[0]?.body.toString() ?? ''));
+      assert.match(
+        first.stderr,
+        /"public"\."bare" does not keep\n {2}- the headers, among them the event's name \(X-GitHub-Event\)/,
+      );
+      const [, alter = ''] = /From now on: (ALTER TABLE .*;)/.exec(first.stderr) ?? [];
+      assert.equal(
+        alter,
+        `ALTER TABLE "public"."bare" INCLUDE HEADERS AS "headers" INCLUDE BODY AS "raw_2";`,
+      );
+      const psql = ['-h', '127.0.0.1', '-p', String(headgate.ports.sql.port), '-U', 'root', '-d', 'dev'];
+      const altered = await run('psql', [...psql, '-Xc', alter]);
+      assert.equal(altered.stdout.trim(), 'ALTER TABLE', altered.stderr);
+      await push(headgate, 'bare');
+      const second = await replay('bare', ...signing);
+      assert.match(second.stderr, /some rows are older than the columns that keep headers and raw body/);
+      assert.equal(got[0]?.headers['x-github-event'], undefined);
+      assert.equal(got[1]?.headers['x-github-event'], 'push');
+      assert.equal(got[1]?.body.toString(), body);
+    },
+  );
 
   await t.test('headgate replay does not send a delivery whose signed id was not kept', async () => {
     const secret = `whsec_${Buffer.alloc(24, 7).toString('base64')}`;
@@ -167,40 +173,43 @@ test('headgate replay sends exactly what the sender sent', { timeout: 180_000 },
     assert.equal(headers['webhook-signature'], `v1,${mac}`);
   });
 
-  await t.test('a request with a signature of the owner’s own can be kept with it', async () => {
-    await client.query(
-      `CREATE TABLE own (data JSONB) INCLUDE HEADERS AS headers INCLUDE BODY AS raw WITH (connector = 'webhook')
+  await t.test(
+    'headgate replay prints how to keep the header of a custom signature, but not that of a password',
+    async () => {
+      await client.query(
+        `CREATE TABLE own (data JSONB) INCLUDE HEADERS AS headers INCLUDE BODY AS raw WITH (connector = 'webhook')
        VALIDATE SECRET s AS secure_compare(headers->>'x-signature', encode(hmac(s, data, 'sha256'), 'hex'));
        CREATE TABLE token (data JSONB) INCLUDE HEADERS AS headers INCLUDE BODY AS raw WITH (connector = 'webhook')
        VALIDATE SECRET s AS secure_compare(headers->>'x-signature', s)`,
-    );
-    const mac = createHmac('sha256', key).update(body).digest('hex');
-    const deliver = async (table: string, signature: string) =>
-      assert.equal(
-        (await headgate.post(`dev/public/${table}`, body, { 'x-signature': signature })).status,
-        200,
       );
-    await deliver('own', mac);
-    const first = await replay('own');
-    assert.match(first.stderr, /x-signature, which VALIDATE reads$/m);
-    const [, alter = ''] = /From now on: (ALTER TABLE .*;)/.exec(first.stderr) ?? [];
-    assert.equal(alter, `ALTER TABLE "public"."own" INCLUDE HEADER 'x-signature' AS "x_signature";`);
-    await client.query(alter);
-    await deliver('own', mac);
-    const second = await replay('own');
-    assert.equal(second.stderr.includes('does not keep'), false, second.stderr);
-    assert.deepEqual(
-      got.map(({ headers }) => headers['x-signature']),
-      [undefined, mac],
-    );
-    // A password belongs into no column.
-    await deliver('token', key);
-    const password = await replay('token');
-    assert.match(password.stderr, /x-signature, which VALIDATE reads$/m);
-    assert.doesNotMatch(password.stderr, /INCLUDE HEADER/);
-  });
+      const mac = createHmac('sha256', key).update(body).digest('hex');
+      const deliver = async (table: string, signature: string) =>
+        assert.equal(
+          (await headgate.post(`dev/public/${table}`, body, { 'x-signature': signature })).status,
+          200,
+        );
+      await deliver('own', mac);
+      const first = await replay('own');
+      assert.match(first.stderr, /x-signature, which VALIDATE reads$/m);
+      const [, alter = ''] = /From now on: (ALTER TABLE .*;)/.exec(first.stderr) ?? [];
+      assert.equal(alter, `ALTER TABLE "public"."own" INCLUDE HEADER 'x-signature' AS "x_signature";`);
+      await client.query(alter);
+      await deliver('own', mac);
+      const second = await replay('own');
+      assert.equal(second.stderr.includes('does not keep'), false, second.stderr);
+      assert.deepEqual(
+        got.map(({ headers }) => headers['x-signature']),
+        [undefined, mac],
+      );
+      // A password belongs into no column.
+      await deliver('token', key);
+      const password = await replay('token');
+      assert.match(password.stderr, /x-signature, which VALIDATE reads$/m);
+      assert.doesNotMatch(password.stderr, /INCLUDE HEADER/);
+    },
+  );
 
-  await t.test('a replay to a closed port reports that nothing was sent', async () => {
+  await t.test('headgate replay to a closed port reports that nothing was sent', async () => {
     const closed = createServer().listen(0, '127.0.0.1');
     await once(closed, 'listening');
     const { port } = closed.address() as AddressInfo;
@@ -231,92 +240,97 @@ test('headgate replay sends exactly what the sender sent', { timeout: 180_000 },
     assert.deepEqual(rows, [{ m: 'POST', n: '1' }]);
   });
 
-  await t.test('one listen for tables of several senders signs only those of --sender', async (step) => {
-    if (requireTool(step, 'script') === null) return;
-    const keeps = 'INCLUDE HEADERS AS headers INCLUDE BODY AS raw';
-    const hook = `WITH (connector = 'webhook') VALIDATE`;
-    await client.query(`
+  await t.test(
+    'headgate listen for tables of several senders signs only requests of --sender',
+    async (step) => {
+      if (requireTool(step, 'script') === null) return;
+      const keeps = 'INCLUDE HEADERS AS headers INCLUDE BODY AS raw';
+      const hook = `WITH (connector = 'webhook') VALIDATE`;
+      await client.query(`
       CREATE TABLE pushes (data JSONB) ${keeps} ${check};
       CREATE TABLE paid (data JSONB) ${keeps} ${hook} SECRET s USING stripe;
       CREATE TABLE mine (data JSONB) ${keeps} ${hook} SECRET s AS secure_compare(headers->>'x-mine', encode(hmac(s, data, 'sha256'), 'hex'));
       CREATE TABLE anybodys (data JSONB) ${keeps} WITH (connector = 'webhook')`);
-    const deliver = async () => {
-      got.length = 0;
-      await push(headgate, 'pushes');
-      const time = Math.floor(Date.now() / 1000);
-      const hmac = (text: string) => createHmac('sha256', key).update(text).digest('hex');
-      for (const [table, headers] of [
-        ['paid', { 'stripe-signature': `t=${time},v1=${hmac(`${time}.${body}`)}` }],
-        ['mine', { 'x-mine': hmac(body) }],
-        ['anybodys', {}],
-      ] as const)
-        assert.equal((await headgate.post(`dev/public/${table}`, body, headers)).status, 200);
-      await until(() => got.length === 4);
-      return Object.fromEntries(
-        got.map(({ headers }) => [headers['headgate-table'], headers['x-hub-signature-256']]),
-      );
-    };
-    const at = `--data-dir=${headgate.dataDir}`;
-    const listening = async (tables: string) => {
-      const command = `${process.execPath} ${cli} listen ${tables} --forward-to ${url} --sender github --secret '${key}' ${at}`;
-      const terminal = openTerminal(step, command, {
-        cwd: headgate.dataDir,
-        env: { PATH: process.env['PATH'] ?? '' },
-        columns: 400,
-      });
-      assert(terminal !== null);
-      await terminal.shows(/listening to/);
-      return terminal;
-    };
-    const stripes =
-      /--sender github does not apply to "public"\."paid", which is checked as stripe\s+"public"\."paid" does not keep\s+- stripe-signature, which VALIDATE reads: --sender stripe signs again/;
+      const deliver = async () => {
+        got.length = 0;
+        await push(headgate, 'pushes');
+        const time = Math.floor(Date.now() / 1000);
+        const hmac = (text: string) => createHmac('sha256', key).update(text).digest('hex');
+        for (const [table, headers] of [
+          ['paid', { 'stripe-signature': `t=${time},v1=${hmac(`${time}.${body}`)}` }],
+          ['mine', { 'x-mine': hmac(body) }],
+          ['anybodys', {}],
+        ] as const)
+          assert.equal((await headgate.post(`dev/public/${table}`, body, headers)).status, 200);
+        await until(() => got.length === 4);
+        return Object.fromEntries(
+          got.map(({ headers }) => [headers['headgate-table'], headers['x-hub-signature-256']]),
+        );
+      };
+      const at = `--data-dir=${headgate.dataDir}`;
+      const listening = async (tables: string) => {
+        const command = `${process.execPath} ${cli} listen ${tables} --forward-to ${url} --sender github --secret '${key}' ${at}`;
+        const terminal = openTerminal(step, command, {
+          cwd: headgate.dataDir,
+          env: { PATH: process.env['PATH'] ?? '' },
+          columns: 400,
+        });
+        assert(terminal !== null);
+        await terminal.shows(/listening to/);
+        return terminal;
+      };
+      const stripes =
+        /--sender github does not apply to "public"\."paid", which is checked as stripe\s+"public"\."paid" does not keep\s+- stripe-signature, which VALIDATE reads: --sender stripe signs again/;
 
-    const all = await listening('');
-    await all.shows(stripes);
-    const none = { 'public.paid': undefined, 'public.mine': undefined, 'public.anybodys': undefined };
-    assert.deepEqual(await deliver(), { 'public.pushes': signed(body), ...none });
-    for (const table of ['mine', 'anybodys'])
+      const all = await listening('');
+      await all.shows(stripes);
+      const none = { 'public.paid': undefined, 'public.mine': undefined, 'public.anybodys': undefined };
+      assert.deepEqual(await deliver(), { 'public.pushes': signed(body), ...none });
+      for (const table of ['mine', 'anybodys'])
+        assert.match(
+          all.screen,
+          new RegExp(
+            `--sender github does not apply to "public"\\."${table}", which has no sender's check: name the table`,
+          ),
+        );
+      all.type(keys.interrupt);
+      assert.equal(await all.ended, 130, all.screen);
+
+      const named = await listening('pushes paid mine anybodys');
+      await named.shows(stripes);
+      await named.shows(
+        /--sender github signs the requests of "public"\."mine", which has no sender's check/,
+      );
+      const own = { 'public.mine': signed(body), 'public.anybodys': signed(body) };
+      assert.deepEqual(await deliver(), { 'public.pushes': signed(body), 'public.paid': undefined, ...own });
+      // Its check becomes another sender's while it is listened to.
+      await client.query('ALTER TABLE anybodys VALIDATE SECRET s USING gitlab');
+      await headgate.post('dev/public/anybodys', body, { 'x-gitlab-token': key });
+      await until(() => got.length === 5);
+      assert.equal(got[4]?.headers['x-hub-signature-256'], undefined);
+      await named.shows(/"public"\."anybodys", which is checked as gitlab/);
+      named.type(keys.interrupt);
+      assert.equal(await named.ended, 130, named.screen);
+
+      const refusal = '--sender github does not apply to "public"."paid", which is checked as stripe\n';
+      const refused = await replay('paid', ...signing);
+      assert.deepEqual([refused.code, refused.stdout, refused.stderr], [1, '', `headgate: ${refusal}`]);
+      const args = ['listen', 'paid', '--forward-to', url, ...signing, at];
+      const listened = await run(process.execPath, [cli, ...args]);
+      assert.deepEqual([listened.code, listened.stdout, listened.stderr], [1, '', `headgate: ${refusal}`]);
+      assert.equal(got.length, 0);
+      const mine = await replay('mine', ...signing);
       assert.match(
-        all.screen,
-        new RegExp(
-          `--sender github does not apply to "public"\\."${table}", which has no sender's check: name the table`,
-        ),
+        mine.stderr,
+        /^--sender github signs the requests of "public"\."mine", which has no sender's check$/m,
       );
-    all.type(keys.interrupt);
-    assert.equal(await all.ended, 130, all.screen);
-
-    const named = await listening('pushes paid mine anybodys');
-    await named.shows(stripes);
-    await named.shows(/--sender github signs the requests of "public"\."mine", which has no sender's check/);
-    const own = { 'public.mine': signed(body), 'public.anybodys': signed(body) };
-    assert.deepEqual(await deliver(), { 'public.pushes': signed(body), 'public.paid': undefined, ...own });
-    // Its check becomes another sender's while it is listened to.
-    await client.query('ALTER TABLE anybodys VALIDATE SECRET s USING gitlab');
-    await headgate.post('dev/public/anybodys', body, { 'x-gitlab-token': key });
-    await until(() => got.length === 5);
-    assert.equal(got[4]?.headers['x-hub-signature-256'], undefined);
-    await named.shows(/"public"\."anybodys", which is checked as gitlab/);
-    named.type(keys.interrupt);
-    assert.equal(await named.ended, 130, named.screen);
-
-    const refusal = '--sender github does not apply to "public"."paid", which is checked as stripe\n';
-    const refused = await replay('paid', ...signing);
-    assert.deepEqual([refused.code, refused.stdout, refused.stderr], [1, '', `headgate: ${refusal}`]);
-    const args = ['listen', 'paid', '--forward-to', url, ...signing, at];
-    const listened = await run(process.execPath, [cli, ...args]);
-    assert.deepEqual([listened.code, listened.stdout, listened.stderr], [1, '', `headgate: ${refusal}`]);
-    assert.equal(got.length, 0);
-    const mine = await replay('mine', ...signing);
-    assert.match(
-      mine.stderr,
-      /^--sender github signs the requests of "public"\."mine", which has no sender's check$/m,
-    );
-    assert.equal(got[0]?.headers['x-hub-signature-256'], signed(body));
-    // Meta signs as GitHub does, which is the first of them.
-    await client.query(`CREATE TABLE alike (data JSONB) ${keeps} ${hook} SECRET s USING meta`);
-    await push(headgate, 'alike');
-    const alike = await replay('alike', '--sender', 'meta', '--secret', key);
-    assert.deepEqual([alike.code, alike.stderr], [0, '1/1\n']);
-    assert.equal(got[0]?.headers['x-hub-signature-256'], signed(body));
-  });
+      assert.equal(got[0]?.headers['x-hub-signature-256'], signed(body));
+      // Meta signs as GitHub does, which is the first of them.
+      await client.query(`CREATE TABLE alike (data JSONB) ${keeps} ${hook} SECRET s USING meta`);
+      await push(headgate, 'alike');
+      const alike = await replay('alike', '--sender', 'meta', '--secret', key);
+      assert.deepEqual([alike.code, alike.stderr], [0, '1/1\n']);
+      assert.equal(got[0]?.headers['x-hub-signature-256'], signed(body));
+    },
+  );
 });

@@ -48,7 +48,7 @@ async function started(t: TestContext): Promise<Headgate> {
   return headgate;
 }
 
-test('keys that collide, or are slow to sort, are stored through every door', async (t) => {
+test('objects whose keys collide or are slow to sort are stored through every port', async (t) => {
   const { random, seed } = seededRandom();
   t.diagnostic(`seed ${seed}`);
   t.diagnostic(sampleSeed);
@@ -110,7 +110,7 @@ test('keys that collide, or are slow to sort, are stored through every door', as
   assert.deepEqual(rows, [{ members, headers: true }]);
 });
 
-test('an object of too many members is refused at every door, and so are many that are large', async (t) => {
+test('an object with too many members is refused at every port, and so are many large objects', async (t) => {
   const headgate = await started(t);
   const reason = /its objects have too many members/;
   const large = objectOf(Array.from({ length: 12_000 }, (_, i) => `k${i}`));
@@ -156,7 +156,7 @@ test('an object of too many members is refused at every door, and so are many th
     assert.deepEqual((await client.query(`select count(*)::int as n from ${table}`)).rows, [{ n: 0 }], table);
 });
 
-test('others are answered before the largest objects that are the slowest to sort', async (t) => {
+test('small requests are answered before large objects whose keys are slow to sort', async (t) => {
   const headgate = await started(t);
   const body = objectOf(slowToSort(membersMax));
   const answered: string[] = [];

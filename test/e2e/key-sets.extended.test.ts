@@ -8,7 +8,7 @@ import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate } from '../support/headgate.ts';
 
-test('tokens are checked with the keys that their issuer publishes', async (t) => {
+test('jwt_verify checks tokens with the keys that their issuer publishes', async (t) => {
   const { publicKey, privateKey } = await generateKeyPair('ES256', { extractable: true });
   const keys: object[] = [{ ...(await exportJWK(publicKey)), kid: 'one' }];
   let calls = 0;

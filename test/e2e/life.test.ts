@@ -13,8 +13,8 @@ import { until } from '../support/until.ts';
 /** Its first start; the last test ends it. */
 const shared = sharedHeadgate({ fromNothing: true });
 
-suite('life', () => {
-  test('a start after an unclean end has little of the log to replay, also the one behind the first', async (t) => {
+suite('start and stop of headgate start', () => {
+  test('an unclean end after the second start leaves little write-ahead log to replay', async (t) => {
     const headgate = await shared();
     const client = await headgate.client(t);
     // The making of the schema writes some megabytes.
@@ -27,7 +27,7 @@ suite('life', () => {
     await until(async () => (await toReplay()) < 1_000_000);
   });
 
-  test("the admin port tells of health, readiness and metrics, and the master key is the owner's alone", async (t) => {
+  test('the admin port serves health, readiness and metrics, and master.key is readable by its owner only', async (t) => {
     const headgate = await shared();
     const get = (path: string) => asked(`${headgate.adminUrl}${path}`);
     assert.equal((await get('/healthz')).status, 200);
@@ -73,7 +73,7 @@ suite('life', () => {
     await startHeadgate(t, { dataDir });
   });
 
-  test('a data directory in use: one line, exit 1, and the first Headgate goes on', async (t) => {
+  test('a second start on a data directory in use prints one line and exits with 1', async (t) => {
     const first = await shared();
     const second = await spawnHeadgate(t, { dataDir: first.dataDir });
     assert.deepEqual(await second.ended, { code: 1, signal: null });
@@ -81,7 +81,7 @@ suite('life', () => {
     assert.equal((await asked(`${first.adminUrl}/readyz`)).status, 200);
   });
 
-  test('SIGTERM answers what was taken, refuses what comes and exits 0; everything is there after a restart', async (t) => {
+  test('SIGTERM ends headgate start with 0, and all rows answered 200 are there after a restart', async (t) => {
     const first = await shared();
     const { dataDir } = first;
     const client = await first.client(t);

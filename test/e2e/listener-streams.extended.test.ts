@@ -94,12 +94,12 @@ async function heldTable(t: TestContext, doors: Doors, table: string) {
 }
 
 onSomeEngine(
-  'a client that connects again comes to another listener process',
+  'WebSocket clients that reconnect to another listener process lose and double nothing',
   async (t, doors) => {
     const { rows } = doors;
 
     await t.test(
-      'a stream that reconnects to another process finds its earlier batches stored',
+      'a WebSocket client that reconnects to another listener process finds its earlier batches stored',
       async (t) => {
         const { url, hold, letGo, waits, waiting, rests } = await heldTable(t, doors, 'ended');
         for (let round = 0; round < times(2, 4); round++) {
@@ -125,35 +125,38 @@ onSomeEngine(
       },
     );
 
-    await t.test('a stream whose process was killed finds its earlier batches stored', async (t) => {
-      const { url, hold, letGo, waits, waiting, rests } = await heldTable(t, doors, 'killed');
-      for (let round = 0; round < times(2, 4); round++) {
-        await hold();
-        const first = await WsClient.open(url);
-        first.send(1, value(1));
-        await waits();
-        process.kill(pidOf(doors, await placeOf(doors)), 'SIGKILL');
-        await first.ended;
-        const second = await WsClient.connect(url);
-        second.init();
-        second.send(1, value(2));
-        await askedAll(doors);
-        if (second.acks.length > 0) assert.equal(await waiting(), 0);
-        await letGo();
-        await second.acked(1);
-        await rests();
-        assert.deepEqual(await rows('SELECT k, v FROM killed'), [['1', '2']]);
-        await second.kill();
-        await within(10_000, async () => {
-          const metrics = await metricsOf(doors.headgate);
-          assert.equal(metrics.get('headgate_listener_processes{state="serving"}'), 2);
-        });
-        await noneIsOpen(doors);
-      }
-    });
+    await t.test(
+      'a WebSocket client whose listener process was killed finds its earlier batches stored',
+      async (t) => {
+        const { url, hold, letGo, waits, waiting, rests } = await heldTable(t, doors, 'killed');
+        for (let round = 0; round < times(2, 4); round++) {
+          await hold();
+          const first = await WsClient.open(url);
+          first.send(1, value(1));
+          await waits();
+          process.kill(pidOf(doors, await placeOf(doors)), 'SIGKILL');
+          await first.ended;
+          const second = await WsClient.connect(url);
+          second.init();
+          second.send(1, value(2));
+          await askedAll(doors);
+          if (second.acks.length > 0) assert.equal(await waiting(), 0);
+          await letGo();
+          await second.acked(1);
+          await rests();
+          assert.deepEqual(await rows('SELECT k, v FROM killed'), [['1', '2']]);
+          await second.kill();
+          await within(10_000, async () => {
+            const metrics = await metricsOf(doors.headgate);
+            assert.equal(metrics.get('headgate_listener_processes{state="serving"}'), 2);
+          });
+          await noneIsOpen(doors);
+        }
+      },
+    );
 
     await t.test(
-      'a stream gets a retryable refusal while a process has not confirmed its earlier batches',
+      'a WebSocket client gets a retryable refusal while a hung listener process may hold its earlier batches',
       async (t) => {
         const { url } = await heldTable(t, doors, 'hung');
         const ws = await WsClient.connect(url);

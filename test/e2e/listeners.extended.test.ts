@@ -60,25 +60,28 @@ suite('two listener processes', () => {
 });
 
 onSomeEngine(
-  'owners of tables and several listener processes',
+  'several listener processes follow the catalog together',
   async (t, { client, database, headgate }) => {
     const post = (path: string, key: string) =>
       postAlone(`${headgate.webhookUrl}/${path}`, '{"a":1}', { authorization: key });
     const all = async (path: string, key: string, status: number) =>
       assert.deepEqual(new Set(await each(8, () => post(path, key))), new Set([status]));
 
-    await t.test('a table is there at once in all of them, a changed secret within a second', async () => {
-      await client.query(`CREATE SECRET k WITH (backend = 'meta') AS 'one'`);
-      await client.query(`CREATE TABLE keyed (data JSONB) WITH (connector = 'webhook')
+    await t.test(
+      'a new table counts at once in all listener processes, a changed secret within a second',
+      async () => {
+        await client.query(`CREATE SECRET k WITH (backend = 'meta') AS 'one'`);
+        await client.query(`CREATE TABLE keyed (data JSONB) WITH (connector = 'webhook')
         VALIDATE SECRET k AS secure_compare(headers->>'authorization', k)`);
-      const path = `${database}/public/keyed`;
-      await all(path, 'one', 200);
-      await client.query(`ALTER SECRET k AS 'two'`);
-      await within(1_000, () => all(path, 'one', 401));
-      await all(path, 'two', 200);
-      await client.query('DROP TABLE keyed');
-      await within(1_000, () => all(path, 'two', 404));
-    });
+        const path = `${database}/public/keyed`;
+        await all(path, 'one', 200);
+        await client.query(`ALTER SECRET k AS 'two'`);
+        await within(1_000, () => all(path, 'one', 401));
+        await all(path, 'two', 200);
+        await client.query('DROP TABLE keyed');
+        await within(1_000, () => all(path, 'two', 404));
+      },
+    );
 
     await t.test('listener processes together count the requests of a table', async () => {
       await client.query(`CREATE SECRET g WITH (backend = 'meta') AS 'key'`);
@@ -107,17 +110,20 @@ onSomeEngine(
       await client.query('DROP TABLE counted, anybodys');
     });
 
-    await t.test('a database that all of them serve can be dropped, and made anew at once', async (t) => {
-      for (let round = 0; round < 2; round++) {
-        await client.query('CREATE DATABASE other');
-        const other = await headgate.client(t, 'other');
-        await other.query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')`);
-        await all('other/public/t', '', 200);
-        assert.equal((await other.query('select from t')).rowCount, 8);
-        await other.end();
-        await client.query('DROP DATABASE other');
-      }
-    });
+    await t.test(
+      'a database that several listener processes serve can be dropped and recreated at once',
+      async (t) => {
+        for (let round = 0; round < 2; round++) {
+          await client.query('CREATE DATABASE other');
+          const other = await headgate.client(t, 'other');
+          await other.query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')`);
+          await all('other/public/t', '', 200);
+          assert.equal((await other.query('select from t')).rowCount, 8);
+          await other.end();
+          await client.query('DROP DATABASE other');
+        }
+      },
+    );
   },
   two,
 );

@@ -50,7 +50,7 @@ test('Headgate without its master key is not ready and says why; with the key ba
   );
 });
 
-test('another master key gives 503 for the table, and the log names the secret, never its value', async (t) => {
+test('a wrong master key gives 503 for tables with secrets, and the log names the secret but not its value', async (t) => {
   const dataDir = await temporaryFolder(t);
   const first = await startHeadgate(t, { dataDir });
   await (

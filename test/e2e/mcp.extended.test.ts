@@ -51,13 +51,13 @@ const looking = [
   'wait',
 ];
 
-test('an agent looks at webhooks over the Model Context Protocol', { timeout: 180_000 }, async (t) => {
+test('headgate mcp serves webhooks over the Model Context Protocol', { timeout: 180_000 }, async (t) => {
   const headgate = await prepared(t);
   const root = await headgate.client(t);
 
   t.diagnostic(sampleSeed);
   for (const era of sampleOf(eras, 1))
-    await t.test(`all tools answer a client of ${JSON.stringify(era)}`, async (t) => {
+    await t.test(`all tools of headgate mcp answer (protocol ${JSON.stringify(era)})`, async (t) => {
       const client = await connected(t, headgate, 'agent', era);
       const { tools } = await client.listTools();
       assert.deepEqual(tools.map(({ name }) => name).toSorted(), [...looking, 'query'].toSorted());
@@ -104,7 +104,7 @@ test('an agent looks at webhooks over the Model Context Protocol', { timeout: 18
       assert.deepEqual([next?.['table'], next?.['code']], ['orders', 'committed']);
     });
 
-  await t.test('text of strangers stays between marks that they cannot know', async (t) => {
+  await t.test('headgate mcp puts text of senders between marks that they cannot guess', async (t) => {
     const client = await connected(t, headgate, 'agent');
     const { text } = await call(client, 'refused', { code: 'signature_failed' });
     const [, mark = ''] = /<(data-[0-9a-f-]{36})>/.exec(text) ?? [];
@@ -115,59 +115,64 @@ test('an agent looks at webhooks over the Model Context Protocol', { timeout: 18
     assert.ok(!JSON.stringify(tools).includes('Ignore'));
   });
 
-  await t.test('query is one SELECT with the rights of the role, and no volatile function', async (t) => {
-    const client = await connected(t, headgate, 'agent');
-    const query = (sql: string) => call(client, 'query', { sql });
-    const sql = `SELECT 12345678901234567890 AS a, ARRAY[1, NULL] AS b, data ->> 'n' AS n FROM orders ORDER BY received_at LIMIT 1; -- one`;
-    assert.deepEqual((await query(sql)).rows, [{ a: '12345678901234567890', b: '{1,NULL}', n: '1' }]);
-    const many = await client.callTool({
-      name: 'query',
-      arguments: { sql: 'SELECT generate_series(1, 1000000000)' },
-    });
-    const { rows, truncated } = many.structuredContent as { rows: unknown[]; truncated: boolean };
-    assert.deepEqual([rows.length, truncated], [200, true]);
-    for (const [sql, says] of [
-      ['SELECT * FROM private_notes', /permission denied for table private_notes/],
-      ['SELECT 1; SELECT 2', /one SELECT/],
-      ['DELETE FROM orders', /one SELECT/],
-      ["COPY (SELECT 1) TO PROGRAM 'true'", /one SELECT/],
-      ['SELECT * INTO x FROM orders', /only reads/],
-      ['SELECT * FROM orders FOR UPDATE', /only reads/],
-      [
-        'WITH gone AS (DELETE FROM orders RETURNING 1) SELECT 1',
-        /must be at the top level|read-only|data-modifying/,
-      ],
-      ['SELECT pg_terminate_backend(1)', /pg_terminate_backend is volatile/],
-      ['SELECT pg_catalog.pg_advisory_lock(1)', /pg_advisory_lock is volatile/],
-      [`SELECT U&"\\0073et_config"('role', 'root', true)`, /set_config is volatile/],
-      [`SELECT query_to_xml('SELECT pg_advisory_lock(1)', true, true, '')`, /query_to_xml is volatile/],
-      [`SELECT headgate.retry_rejected(1, true)`, /retry_rejected is volatile/],
-      ['SELECT pg_sleep(60)', /pg_sleep is volatile/],
-      ['SELECT (1::bigint).pg_advisory_lock', /pg_advisory_lock is volatile/],
-      [`SELECT table_to_xml('orders', true, true, '')`, /table_to_xml reads/],
-      ['SELECT 1 AS a, 2 AS a', /two columns have the name a/],
-      ['SELECT', /no columns/],
-    ] as const) {
-      const { text, isError } = await query(sql);
-      assert.equal(isError, true, sql);
-      assert.match(text, says, sql);
-    }
-    assert.equal(
-      (
-        await root.query(
-          "SELECT count(*)::int AS n FROM pg_locks WHERE locktype = 'advisory' AND classid = 0 AND objid = 1",
-        )
-      ).rows[0]?.['n'],
-      0,
-    );
-  });
+  await t.test(
+    'the tool query of headgate mcp runs one SELECT with the rights of the role and no volatile function',
+    async (t) => {
+      const client = await connected(t, headgate, 'agent');
+      const query = (sql: string) => call(client, 'query', { sql });
+      const sql = `SELECT 12345678901234567890 AS a, ARRAY[1, NULL] AS b, data ->> 'n' AS n FROM orders ORDER BY received_at LIMIT 1; -- one`;
+      assert.deepEqual((await query(sql)).rows, [{ a: '12345678901234567890', b: '{1,NULL}', n: '1' }]);
+      const many = await client.callTool({
+        name: 'query',
+        arguments: { sql: 'SELECT generate_series(1, 1000000000)' },
+      });
+      const { rows, truncated } = many.structuredContent as { rows: unknown[]; truncated: boolean };
+      assert.deepEqual([rows.length, truncated], [200, true]);
+      for (const [sql, says] of [
+        ['SELECT * FROM private_notes', /permission denied for table private_notes/],
+        ['SELECT 1; SELECT 2', /one SELECT/],
+        ['DELETE FROM orders', /one SELECT/],
+        ["COPY (SELECT 1) TO PROGRAM 'true'", /one SELECT/],
+        ['SELECT * INTO x FROM orders', /only reads/],
+        ['SELECT * FROM orders FOR UPDATE', /only reads/],
+        [
+          'WITH gone AS (DELETE FROM orders RETURNING 1) SELECT 1',
+          /must be at the top level|read-only|data-modifying/,
+        ],
+        ['SELECT pg_terminate_backend(1)', /pg_terminate_backend is volatile/],
+        ['SELECT pg_catalog.pg_advisory_lock(1)', /pg_advisory_lock is volatile/],
+        [`SELECT U&"\\0073et_config"('role', 'root', true)`, /set_config is volatile/],
+        [`SELECT query_to_xml('SELECT pg_advisory_lock(1)', true, true, '')`, /query_to_xml is volatile/],
+        [`SELECT headgate.retry_rejected(1, true)`, /retry_rejected is volatile/],
+        ['SELECT pg_sleep(60)', /pg_sleep is volatile/],
+        ['SELECT (1::bigint).pg_advisory_lock', /pg_advisory_lock is volatile/],
+        [`SELECT table_to_xml('orders', true, true, '')`, /table_to_xml reads/],
+        ['SELECT 1 AS a, 2 AS a', /two columns have the name a/],
+        ['SELECT', /no columns/],
+      ] as const) {
+        const { text, isError } = await query(sql);
+        assert.equal(isError, true, sql);
+        assert.match(text, says, sql);
+      }
+      assert.equal(
+        (
+          await root.query(
+            "SELECT count(*)::int AS n FROM pg_locks WHERE locktype = 'advisory' AND classid = 0 AND objid = 1",
+          )
+        ).rows[0]?.['n'],
+        0,
+      );
+    },
+  );
 
-  await t.test('query runs no code of a role that its own is no member of', async (t) => {
-    const other = await headgate.clientAs(t, 'other');
-    await root.query('GRANT CREATE ON DATABASE dev TO other');
-    // Each says that it is immutable, and acts.
-    await other.query(
-      `CREATE SCHEMA traps; GRANT USAGE ON SCHEMA traps TO PUBLIC;
+  await t.test(
+    'the tool query of headgate mcp runs no code of a role of which its own is not a member',
+    async (t) => {
+      const other = await headgate.clientAs(t, 'other');
+      await root.query('GRANT CREATE ON DATABASE dev TO other');
+      // Each says that it is immutable, and acts.
+      await other.query(
+        `CREATE SCHEMA traps; GRANT USAGE ON SCHEMA traps TO PUBLIC;
       CREATE FUNCTION traps.trap() RETURNS int IMMUTABLE LANGUAGE plpgsql AS
         $$ BEGIN PERFORM pg_advisory_lock_shared(2); PERFORM pg_notify('traps', current_user); RETURN 1; END $$;
       CREATE FUNCTION public.lower(jsonb) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT traps.trap()::text';
@@ -200,74 +205,75 @@ test('an agent looks at webhooks over the Model Context Protocol', { timeout: 18
       CREATE CAST (int AS traps.age) WITH FUNCTION traps.age_of(int);
       CREATE TABLE traps.plain AS SELECT 1 AS a; CREATE VIEW traps.harmless AS SELECT abs(a) AS a FROM traps.plain WHERE a = 1;
       GRANT SELECT ON ALL TABLES IN SCHEMA traps TO PUBLIC`.replace(
-        'CREATE OPERATOR',
-        `CREATE FUNCTION traps.below(jsonb, text) RETURNS bool IMMUTABLE LANGUAGE sql AS 'SELECT traps.trap() = 1'; CREATE OPERATOR`,
-      ),
-    );
-    const client = await connected(t, headgate, 'agent');
-    for (const sql of [
-      'SELECT traps.trap()',
-      'SELECT lower(data) FROM orders',
-      `SELECT data <= 'a'::text FROM orders`,
-      `SELECT data BETWEEN 'a'::text AND 'b'::text FROM orders`,
-      'SELECT * FROM traps.view',
-      'SELECT * FROM traps.view_of_view',
-      'SELECT * FROM traps.secured',
-      'SELECT * FROM traps.indexed WHERE a + 1 = 2',
-      'SELECT * FROM traps.checked',
-      `SELECT 'a'::traps.word`,
-      'SELECT mood::text FROM traps.moods',
-      'SELECT * FROM traps.counted WHERE a = 1',
-      'SELECT * FROM traps.parted',
-      'SELECT * FROM traps.part',
-      'SELECT * FROM traps.parent WHERE a = 1',
-      'SELECT * FROM traps.by_view',
-      `SELECT traps.word('a')`,
-      `SELECT ('a'::text).worded`,
-      `SELECT json_populate_record(t, '{"w":"b"}') FROM traps.words t`,
-      `SELECT array_append(ARRAY[w], 'b') FROM traps.words`,
-      'SELECT moods::text[] FROM traps.many',
-      'SELECT to_json(n) FROM traps.nested',
-      'SELECT count(*) FROM traps.spans WHERE s @> 7',
-    ]) {
-      const { text, isError } = await call(client, 'query', { sql });
-      assert.equal(isError, true, sql);
-      assert.match(text, /belongs to the role other/, sql);
-    }
-    assert.match((await call(client, 'query', { sql: 'SELECT * FROM traps.locking' })).text, /is volatile/);
-    for (const named of [
-      `pg_get_partition_constraintdef('traps.part'::regclass)`,
-      `satisfies_hash_partition('traps.parted'::regclass, 2, 0, 1)`,
-    ])
-      assert.match(
-        (await call(client, 'query', { sql: `SELECT ${named}` })).text,
-        /reads what it is given the name of/,
+          'CREATE OPERATOR',
+          `CREATE FUNCTION traps.below(jsonb, text) RETURNS bool IMMUTABLE LANGUAGE sql AS 'SELECT traps.trap() = 1'; CREATE OPERATOR`,
+        ),
       );
-    // The tools that read a table which is named, as a reader of it and as a superuser.
-    await other.query(
-      `CREATE TABLE traps.hook (data JSONB, x INT DEFAULT 1) WITH (connector = 'webhook', document = 'data')`,
-    );
-    await other.query(`ALTER TABLE traps.hook SET (readers = 'agent')`);
-    await other.query(`GRANT SELECT ON traps.hook TO agent; INSERT INTO traps.hook VALUES ('1')`);
-    const reading = [client, await connected(t, headgate, 'root')];
-    for (const reader of reading)
-      assert.equal((await call(reader, 'rows', { table: 'traps.hook' })).rows.length, 1);
-    await other.query('CREATE STATISTICS traps.hooked ON (x + traps.trap()), x FROM traps.hook');
-    for (const reader of reading)
-      for (const tool of ['rows', 'wait']) {
-        const { text, isError } = await call(reader, tool, { table: 'traps.hook' });
-        assert.equal(isError, true, tool);
-        assert.match(text, /belongs to the role other/, tool);
+      const client = await connected(t, headgate, 'agent');
+      for (const sql of [
+        'SELECT traps.trap()',
+        'SELECT lower(data) FROM orders',
+        `SELECT data <= 'a'::text FROM orders`,
+        `SELECT data BETWEEN 'a'::text AND 'b'::text FROM orders`,
+        'SELECT * FROM traps.view',
+        'SELECT * FROM traps.view_of_view',
+        'SELECT * FROM traps.secured',
+        'SELECT * FROM traps.indexed WHERE a + 1 = 2',
+        'SELECT * FROM traps.checked',
+        `SELECT 'a'::traps.word`,
+        'SELECT mood::text FROM traps.moods',
+        'SELECT * FROM traps.counted WHERE a = 1',
+        'SELECT * FROM traps.parted',
+        'SELECT * FROM traps.part',
+        'SELECT * FROM traps.parent WHERE a = 1',
+        'SELECT * FROM traps.by_view',
+        `SELECT traps.word('a')`,
+        `SELECT ('a'::text).worded`,
+        `SELECT json_populate_record(t, '{"w":"b"}') FROM traps.words t`,
+        `SELECT array_append(ARRAY[w], 'b') FROM traps.words`,
+        'SELECT moods::text[] FROM traps.many',
+        'SELECT to_json(n) FROM traps.nested',
+        'SELECT count(*) FROM traps.spans WHERE s @> 7',
+      ]) {
+        const { text, isError } = await call(client, 'query', { sql });
+        assert.equal(isError, true, sql);
+        assert.match(text, /belongs to the role other/, sql);
       }
-    for (const table of ['plain', 'harmless'])
-      assert.deepEqual((await call(client, 'query', { sql: `SELECT x.a FROM traps.${table} x` })).rows, [
-        { a: '1' },
-      ]);
-    await other.query('DROP SCHEMA traps CASCADE');
-    await other.query('DROP FUNCTION IF EXISTS public.lower(jsonb); DROP DOMAIN public.worded');
-  });
+      assert.match((await call(client, 'query', { sql: 'SELECT * FROM traps.locking' })).text, /is volatile/);
+      for (const named of [
+        `pg_get_partition_constraintdef('traps.part'::regclass)`,
+        `satisfies_hash_partition('traps.parted'::regclass, 2, 0, 1)`,
+      ])
+        assert.match(
+          (await call(client, 'query', { sql: `SELECT ${named}` })).text,
+          /reads what it is given the name of/,
+        );
+      // The tools that read a table which is named, as a reader of it and as a superuser.
+      await other.query(
+        `CREATE TABLE traps.hook (data JSONB, x INT DEFAULT 1) WITH (connector = 'webhook', document = 'data')`,
+      );
+      await other.query(`ALTER TABLE traps.hook SET (readers = 'agent')`);
+      await other.query(`GRANT SELECT ON traps.hook TO agent; INSERT INTO traps.hook VALUES ('1')`);
+      const reading = [client, await connected(t, headgate, 'root')];
+      for (const reader of reading)
+        assert.equal((await call(reader, 'rows', { table: 'traps.hook' })).rows.length, 1);
+      await other.query('CREATE STATISTICS traps.hooked ON (x + traps.trap()), x FROM traps.hook');
+      for (const reader of reading)
+        for (const tool of ['rows', 'wait']) {
+          const { text, isError } = await call(reader, tool, { table: 'traps.hook' });
+          assert.equal(isError, true, tool);
+          assert.match(text, /belongs to the role other/, tool);
+        }
+      for (const table of ['plain', 'harmless'])
+        assert.deepEqual((await call(client, 'query', { sql: `SELECT x.a FROM traps.${table} x` })).rows, [
+          { a: '1' },
+        ]);
+      await other.query('DROP SCHEMA traps CASCADE');
+      await other.query('DROP FUNCTION IF EXISTS public.lower(jsonb); DROP DOMAIN public.worded');
+    },
+  );
 
-  await t.test('a value of any size is cut before it is sent', async (t) => {
+  await t.test('headgate mcp cuts large values before it sends them', async (t) => {
     const client = await connected(t, headgate, 'agent');
     const sql = `SELECT repeat('x', 60000000) AS "__proto__", ROW(NULL, NULL) AS r, NULL AS n, '\\x00'::bytea AS b`;
     const { rows } = await call(client, 'query', { sql });
@@ -279,44 +285,50 @@ test('an agent looks at webhooks over the Model Context Protocol', { timeout: 18
     ]);
   });
 
-  await t.test('wait tells a role that is no superuser of refused requests, and of large ones', async (t) => {
-    const client = await connected(t, headgate, 'agent');
-    for (const [key, length] of [
-      ['no', 10],
-      ['a long random key', times(6_000_000, 24_000_000)],
-    ] as const) {
-      const body = JSON.stringify('x'.repeat(length));
-      const waiting = call(client, 'wait', { table: 'orders', seconds: 60 });
-      await until(async () => {
-        const asks = `SELECT FROM pg_stat_activity WHERE application_name = 'headgate tail' AND query LIKE '%pg_relation_filenode%'`;
-        return (await root.query(asks)).rowCount === 1;
-      });
-      const { status } = await headgate.post('dev/public/orders', body, { 'x-key': key });
-      const { rows, text } = await waiting;
-      const told = status === 200 ? 'committed' : 'signature_failed';
-      assert.deepEqual([rows[0]?.['code'], rows[0]?.['bytes']], [told, body.length], text.slice(0, 200));
-    }
-    await root.query(
-      `DELETE FROM orders WHERE jsonb_typeof(data) = 'string'; DELETE FROM headgate.rejected_requests WHERE body_bytes < 13`,
-    );
-  });
-
-  await t.test('a superuser, and a role that can become one, get no query', async (t) => {
-    await root.query(
-      'CREATE ROLE deputy LOGIN NOINHERIT; GRANT root TO deputy; CREATE ROLE files LOGIN; GRANT pg_read_server_files TO files',
-    );
-    for (const role of ['root', 'deputy', 'files']) {
-      const client = await connected(t, headgate, role);
-      const { tools } = await client.listTools();
-      assert.deepEqual(tools.map(({ name }) => name).toSorted(), looking, role);
-      await assert.rejects(client.callTool({ name: 'query', arguments: { sql: 'SELECT 1' } }), {
-        code: -32602,
-      });
-    }
-  });
+  await t.test(
+    'the tool wait of headgate mcp reports refused and large requests to a role without superuser rights',
+    async (t) => {
+      const client = await connected(t, headgate, 'agent');
+      for (const [key, length] of [
+        ['no', 10],
+        ['a long random key', times(6_000_000, 24_000_000)],
+      ] as const) {
+        const body = JSON.stringify('x'.repeat(length));
+        const waiting = call(client, 'wait', { table: 'orders', seconds: 60 });
+        await until(async () => {
+          const asks = `SELECT FROM pg_stat_activity WHERE application_name = 'headgate tail' AND query LIKE '%pg_relation_filenode%'`;
+          return (await root.query(asks)).rowCount === 1;
+        });
+        const { status } = await headgate.post('dev/public/orders', body, { 'x-key': key });
+        const { rows, text } = await waiting;
+        const told = status === 200 ? 'committed' : 'signature_failed';
+        assert.deepEqual([rows[0]?.['code'], rows[0]?.['bytes']], [told, body.length], text.slice(0, 200));
+      }
+      await root.query(
+        `DELETE FROM orders WHERE jsonb_typeof(data) = 'string'; DELETE FROM headgate.rejected_requests WHERE body_bytes < 13`,
+      );
+    },
+  );
 
   await t.test(
-    'only --allow-write retries and forgets requests, and makes endpoints; no secret is shown',
+    'headgate mcp offers no tool query to a superuser or a role that can become one',
+    async (t) => {
+      await root.query(
+        'CREATE ROLE deputy LOGIN NOINHERIT; GRANT root TO deputy; CREATE ROLE files LOGIN; GRANT pg_read_server_files TO files',
+      );
+      for (const role of ['root', 'deputy', 'files']) {
+        const client = await connected(t, headgate, role);
+        const { tools } = await client.listTools();
+        assert.deepEqual(tools.map(({ name }) => name).toSorted(), looking, role);
+        await assert.rejects(client.callTool({ name: 'query', arguments: { sql: 'SELECT 1' } }), {
+          code: -32602,
+        });
+      }
+    },
+  );
+
+  await t.test(
+    'headgate mcp --allow-write can retry and forget requests and create endpoints without showing secrets',
     async (t) => {
       const client = await connected(t, headgate, 'agent', 'legacy', '--allow-write');
       const { tools } = await client.listTools();
@@ -348,7 +360,7 @@ test('an agent looks at webhooks over the Model Context Protocol', { timeout: 18
     },
   );
 
-  await t.test('the process and its sessions end soon after the client is gone, whatever runs', async (t) => {
+  await t.test('headgate mcp and its sessions end soon after its client is gone', async (t) => {
     const child = spawn(process.execPath, [cli, 'mcp', '--dsn', dsnOf(headgate, 'agent')], {
       stdio: ['pipe', 'pipe', 'ignore'],
     });
@@ -365,7 +377,7 @@ test('an agent looks at webhooks over the Model Context Protocol', { timeout: 18
     await until(async () => (await root.query(waiting)).rowCount === 0);
   });
 
-  await t.test('lines that are no requests are answered, and the next request as ever', async () => {
+  await t.test('headgate mcp answers malformed lines with errors and serves the next request', async () => {
     const lines = [
       'no json',
       '[]',

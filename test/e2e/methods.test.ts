@@ -83,7 +83,7 @@ const methods = async (
   });
 
   await t.test(
-    'a table without the option takes POST only, and no method is stored unless named',
+    'a table without the option methods accepts POST only, and only the listed ones are accepted',
     async () => {
       await client.query(`
       CREATE TABLE posts (data JSONB) WITH (connector = 'webhook');
@@ -117,7 +117,7 @@ const methods = async (
     },
   );
 
-  await t.test('ALTER TABLE changes the methods, and SHOW CREATE TABLE prints them', async () => {
+  await t.test('ALTER TABLE changes the option methods, and SHOW CREATE TABLE prints it', async () => {
     await client.query(`
       CREATE TABLE changing (data JSONB) WITH (connector = 'webhook');
       ALTER TABLE changing SET (methods = 'Post, Get')`);
@@ -136,42 +136,48 @@ const methods = async (
       await assert.rejects(client.query(`ALTER TABLE changing SET (methods = '${value}')`), words);
   });
 
-  await t.test('a handshake is answered, and what is none is stored', async () => {
-    await client.query(`
+  await t.test(
+    'a table with methods and ANSWER answers a handshake by GET and stores other GETs',
+    async () => {
+      await client.query(`
       CREATE TABLE challenged (data JSONB) WITH (connector = 'webhook', methods = 'GET, POST')
         ANSWER UNCHECKED WHEN method = 'GET' TYPE 'text/plain' BODY shaped(query->>'challenge', 'token', 128)`);
-    assert.equal((await ask('GET', 'challenged?challenge=abc')).text, 'abc');
-    assert.equal((await ask('GET', 'challenged?event=1')).text, '{"rows":1}');
-    assert.deepEqual(await stored('challenged'), ['{"event": "1"}']);
-  });
+      assert.equal((await ask('GET', 'challenged?challenge=abc')).text, 'abc');
+      assert.equal((await ask('GET', 'challenged?event=1')).text, '{"rows":1}');
+      assert.deepEqual(await stored('challenged'), ['{"event": "1"}']);
+    },
+  );
 
-  await t.test('the query fills columns as a form does, and dedupe finds ids in it', async () => {
-    await client.query(`
+  await t.test(
+    'the query string of a GET fills columns as a form does, and dedupe finds ids in it',
+    async () => {
+      await client.query(`
       CREATE TABLE receipts ("messageId" TEXT, price NUMERIC, at TIMESTAMPTZ)
         WITH (connector = 'webhook', methods = 'GET, POST', dedupe = '$.messageId');
       CREATE TABLE texts (data TEXT) WITH (connector = 'webhook', format = 'text', methods = 'GET');
       CREATE TABLE lines (data JSONB) WITH (connector = 'webhook', is_batched = true, methods = 'GET, POST')`);
-    const query = '?messageId=0A1&price=0.0333&at=2026-11-27+10%3A00%3A00Z';
-    for (const [target, status] of [
-      [`receipts${query}`, 200],
-      [`receipts${query}`, 200],
-      [`receipts${query}&more=1`, 202],
-      ['receipts?price=1', 422],
-      ['receipts?messageId=0A2&price=&at=', 200],
-      ['receipts?messageId=0A3&price=x', 422],
-      ['texts?a=%20+b', 200],
-      ['lines?a=1', 200],
-    ] as const)
-      assert.equal((await ask('GET', target)).status, status, target);
-    assert.deepEqual(await rows('SELECT "messageId", price FROM receipts ORDER BY 1'), [
-      ['0A1', '0.0333'],
-      ['0A2', null],
-    ]);
-    assert.deepEqual(await stored('texts'), ['a=%20+b']);
-    assert.deepEqual(await stored('lines'), ['{"a": "1"}']);
-  });
+      const query = '?messageId=0A1&price=0.0333&at=2026-11-27+10%3A00%3A00Z';
+      for (const [target, status] of [
+        [`receipts${query}`, 200],
+        [`receipts${query}`, 200],
+        [`receipts${query}&more=1`, 202],
+        ['receipts?price=1', 422],
+        ['receipts?messageId=0A2&price=&at=', 200],
+        ['receipts?messageId=0A3&price=x', 422],
+        ['texts?a=%20+b', 200],
+        ['lines?a=1', 200],
+      ] as const)
+        assert.equal((await ask('GET', target)).status, status, target);
+      assert.deepEqual(await rows('SELECT "messageId", price FROM receipts ORDER BY 1'), [
+        ['0A1', '0.0333'],
+        ['0A2', null],
+      ]);
+      assert.deepEqual(await stored('texts'), ['a=%20+b']);
+      assert.deepEqual(await stored('lines'), ['{"a": "1"}']);
+    },
+  );
 
-  await t.test('a refused GET is kept with its query, and stored when it is tried again', async () => {
+  await t.test('a refused GET is kept with its query string, and a retry stores it', async () => {
     await client.query(`
       CREATE TABLE kept (data JSONB) WITH (connector = 'webhook', methods = 'GET, POST')
         VALIDATE AS secure_compare(query->>'key', 'a key')`);
@@ -189,7 +195,7 @@ const methods = async (
     assert.deepEqual(await stored('kept'), ['{"n": "1", "key": "wrong"}']);
   });
 
-  await t.test('a GET with a query as large as it may be, and with one that is larger', async () => {
+  await t.test('a GET with a query string above the limit gets 414', async () => {
     await client.query(`CREATE TABLE large (data JSONB) WITH (connector = 'webhook', methods = 'GET')`);
     const statuses = [];
     for (const bytes of [7_000, 64 * 1024, 1024 * 1024])
@@ -204,25 +210,32 @@ const methods = async (
     );
   });
 
-  await t.test('a check of the body alone is warned about', async () => {
-    const notices: string[] = [];
-    client.on('notice', ({ message }) => void notices.push(message ?? ''));
-    const check = (bytes: string) =>
-      `VALIDATE AS secure_compare(headers->>'x-sig', encode(hmac('k', ${bytes}, 'sha256'), 'hex'))`;
-    await client.query(
-      `CREATE TABLE alone (data JSONB) WITH (connector = 'webhook', methods = 'GET') ${check('data')}`,
-    );
-    assert.equal(notices.filter((text) => text.includes('query string')).length, 1);
-    await client.query(
-      `CREATE TABLE whole (data JSONB) WITH (connector = 'webhook', methods = 'GET') ${check("data || convert_to(url, 'UTF8')")}`,
-    );
-    await client.query(`CREATE TABLE only_posts (data JSONB) WITH (connector = 'webhook') ${check('data')}`);
-    assert.equal(notices.filter((text) => text.includes('query string')).length, 1);
-    const url = `${publicUrl}/webhook/${database}/public/whole?a=1`;
-    const signature = createHmac('sha256', 'k').update(url).digest('hex');
-    assert.equal((await ask('GET', 'whole?a=1', { 'x-sig': signature })).status, 200);
-    assert.equal((await ask('GET', 'whole?a=2', { 'x-sig': signature })).status, 401);
-  });
+  await t.test(
+    'CREATE TABLE warns of a VALIDATE that signs the body only where GET is accepted',
+    async () => {
+      const notices: string[] = [];
+      client.on('notice', ({ message }) => void notices.push(message ?? ''));
+      const check = (bytes: string) =>
+        `VALIDATE AS secure_compare(headers->>'x-sig', encode(hmac('k', ${bytes}, 'sha256'), 'hex'))`;
+      await client.query(
+        `CREATE TABLE alone (data JSONB) WITH (connector = 'webhook', methods = 'GET') ${check('data')}`,
+      );
+      assert.equal(notices.filter((text) => text.includes('query string')).length, 1);
+      await client.query(
+        `CREATE TABLE whole (data JSONB) WITH (connector = 'webhook', methods = 'GET') ${check("data || convert_to(url, 'UTF8')")}`,
+      );
+      await client.query(
+        `CREATE TABLE only_posts (data JSONB) WITH (connector = 'webhook') ${check('data')}`,
+      );
+      assert.equal(notices.filter((text) => text.includes('query string')).length, 1);
+      const url = `${publicUrl}/webhook/${database}/public/whole?a=1`;
+      const signature = createHmac('sha256', 'k').update(url).digest('hex');
+      assert.equal((await ask('GET', 'whole?a=1', { 'x-sig': signature })).status, 200);
+      assert.equal((await ask('GET', 'whole?a=2', { 'x-sig': signature })).status, 401);
+    },
+  );
 };
 
-onSomeEngine('requests that are no POST', methods, { HEADGATE_PUBLIC_URL: publicUrl });
+onSomeEngine('tables with the option methods accept GET requests', methods, {
+  HEADGATE_PUBLIC_URL: publicUrl,
+});

@@ -132,7 +132,7 @@ const typed = (client: Client, sql: string) => client.query({ text: sql, rowMode
 
 suite('headgate move', () => {
   test(
-    'every kind of column, type, default, key, index, right, comment, secret and refused request',
+    'headgate move carries every kind of table, right, comment, secret and refused request',
     { timeout: 180_000 },
     async (t) => {
       const there = await elsewhere(t);
@@ -290,46 +290,42 @@ suite('headgate move', () => {
     },
   );
 
-  test(
-    'headgate move under load loses no answered request, and unanswered ones are repeated',
-    { timeout: 180_000 },
-    async (t) => {
-      const there = await elsewhere(t);
-      const dataDir = await temporaryFolder(t);
-      const old = await startHeadgate(t, { dataDir });
-      const client = await old.client(t);
-      await client.query(`
+  test('headgate move under load loses no answered request', { timeout: 180_000 }, async (t) => {
+    const there = await elsewhere(t);
+    const dataDir = await temporaryFolder(t);
+    const old = await startHeadgate(t, { dataDir });
+    const client = await old.client(t);
+    await client.query(`
       CREATE SECRET gh WITH (backend = 'meta') AS '${secret}';
       CREATE TABLE deliveries (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET gh USING github`);
-      const ledger = new Ledger(secret);
-      onEnd(t, 'ledger', () => ledger.close());
-      let receiver: Headgate = old;
-      const sending = ledger.run(() => `${receiver.webhookUrl}/dev/public/deliveries`, 4);
-      const more = async (n: number) => {
-        const enough = ledger.committed + n;
-        await until(() => ledger.committed >= enough);
-      };
-      await more(200);
-      const env = {
-        PATH: `${join(cli, '..')}:${process.env['PATH'] ?? ''}`,
-        DATA_DIR: dataDir,
-        NEW: there.url,
-      };
-      const program = `headgate() { '${process.execPath}' '${cli}' "$@"; }\n`;
-      const ran = await run('sh', ['-euc', `${program}${await commandsOf(page, 'move')}`], { env });
-      assert.equal(ran.code, 0, ran.stderr);
-      assert.match(await commandsOf(page, 'start'), /HEADGATE_MASTER_KEY=.*HEADGATE_DATABASE_URL="\$NEW"/);
-      receiver = await startHeadgate(t, {
-        env: { HEADGATE_DATABASE_URL: there.url, HEADGATE_MASTER_KEY: await keyOf(dataDir) },
-      });
-      await more(100);
-      ledger.stop();
-      await sending;
-      const { lost } = await ledger.tally(await receiver.client(t), 'deliveries');
-      // Whoever came while neither side took anything read 503, and nothing else.
-      assert.deepEqual({ lost, odd: ledger.odd }, { lost: [], odd: [] });
-    },
-  );
+    const ledger = new Ledger(secret);
+    onEnd(t, 'ledger', () => ledger.close());
+    let receiver: Headgate = old;
+    const sending = ledger.run(() => `${receiver.webhookUrl}/dev/public/deliveries`, 4);
+    const more = async (n: number) => {
+      const enough = ledger.committed + n;
+      await until(() => ledger.committed >= enough);
+    };
+    await more(200);
+    const env = {
+      PATH: `${join(cli, '..')}:${process.env['PATH'] ?? ''}`,
+      DATA_DIR: dataDir,
+      NEW: there.url,
+    };
+    const program = `headgate() { '${process.execPath}' '${cli}' "$@"; }\n`;
+    const ran = await run('sh', ['-euc', `${program}${await commandsOf(page, 'move')}`], { env });
+    assert.equal(ran.code, 0, ran.stderr);
+    assert.match(await commandsOf(page, 'start'), /HEADGATE_MASTER_KEY=.*HEADGATE_DATABASE_URL="\$NEW"/);
+    receiver = await startHeadgate(t, {
+      env: { HEADGATE_DATABASE_URL: there.url, HEADGATE_MASTER_KEY: await keyOf(dataDir) },
+    });
+    await more(100);
+    ledger.stop();
+    await sending;
+    const { lost } = await ledger.tally(await receiver.client(t), 'deliveries');
+    // Whoever came while neither side took anything read 503, and nothing else.
+    assert.deepEqual({ lost, odd: ledger.odd }, { lost: [], odd: [] });
+  });
 
   some('rows that change and go while it copies are as they were at the end', async (t) => {
     const there = await elsewhere(t);

@@ -15,7 +15,7 @@ import { fromTemplate } from '../support/template.ts';
 import { requireTool } from '../support/tools.ts';
 
 for (let round = 1; round <= times(1, 6); round++)
-  test(`one Ctrl-C under npm start drains: a request in flight is stored (round ${round})`, async (t) => {
+  test(`Ctrl-C under npm start drains and stores the request in flight (round ${round})`, async (t) => {
     const psql = requireTool(t, 'psql');
     const dataDir = await temporaryFolder(t);
     const home = await temporaryFolder(t);

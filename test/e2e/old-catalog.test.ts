@@ -27,7 +27,7 @@ const validation = (expression: string, shown: string, secrets: readonly string[
   });
 };
 
-test('tables, secrets and refused requests of an old catalog are there, served and owned as before', async (t) => {
+test('an upgrade of an old catalog keeps tables, secrets, refused requests and their owners', async (t) => {
   const database = await testDatabase(t);
   const root = await database.connect();
   const role = `keeper_${database.name}`;

@@ -35,7 +35,7 @@ const count = async (client: Client): Promise<number> => {
   return rows[0]?.n ?? 0;
 };
 
-suite('code of a table’s owner', () => {
+suite("code of a table's owner", () => {
   test("an owner's code gains no rights through any port", async (t) => {
     const headgate = await startHeadgate(t, { args: ['--events-role=root'] });
     const root = await headgate.client(t);
@@ -121,7 +121,7 @@ suite('code of a table’s owner', () => {
     await nothingGained(root, 'borrowed');
   });
 
-  test('a superuser’s runs with the fewer rights of the gateway’s role, another’s in a session of its owner', async (t) => {
+  test("/v1/events runs code of a superuser's table as the gateway's role, and that of others in sessions of the owner", async (t) => {
     const headgate = await startHeadgate(t);
     const root = await headgate.client(t);
     await root.query(`${setUp}; CREATE SCHEMA shop; CREATE TABLE shop.t (id INT, who TEXT, session TEXT);

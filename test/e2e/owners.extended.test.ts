@@ -12,7 +12,7 @@ import { within } from '../support/within.ts';
 const shared = sharedHeadgate();
 
 suite('many owners', () => {
-  test('the first rows of many owners are all stored, each by its owner where code runs, and all others at once', async (t) => {
+  test('first rows of many owners are all stored, and those of tables with code in sessions of their owners', async (t) => {
     const headgate = await shared();
     const root = await headgate.client(t);
     const count = times(70, 500);
@@ -60,7 +60,7 @@ suite('many owners', () => {
     });
   });
 
-  test('what the owner of a database sets for it stops no table of another database', async (t) => {
+  test('settings of one database stop no table of another database', async (t) => {
     const headgate = await shared();
     const root = await headgate.client(t);
     await root.query(

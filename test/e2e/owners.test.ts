@@ -11,8 +11,8 @@ import { WsClient } from '../support/ws-client.ts';
 
 const shared = sharedHeadgate();
 
-suite('whose session stores a row', () => {
-  test('a table that changes hands under load gets no row of a role that was not its owner', async (t) => {
+suite('the session that stores a row', () => {
+  test('a table that changes its owner under load runs its code only as the owner of that moment', async (t) => {
     const headgate = await shared();
     const root = await headgate.client(t);
     await root.query(`CREATE ROLE a; CREATE ROLE b; CREATE SCHEMA s; GRANT ALL ON SCHEMA s TO a, b;
@@ -62,7 +62,7 @@ suite('whose session stores a row', () => {
     assert.ok((all[0]?.n ?? 0) >= stored, 'every row that was answered 200 is there');
   });
 
-  test('an id that a former owner of a table has claimed is not taken for a delivery of the next one', async (t) => {
+  test('a delivery id claimed by a former owner of a table does not count for the next owner', async (t) => {
     const headgate = await shared();
     const root = await headgate.client(t);
     await root.query(`CREATE ROLE former; CREATE ROLE next; CREATE SCHEMA ids; GRANT ALL ON SCHEMA ids TO former, next;
@@ -111,7 +111,7 @@ suite('whose session stores a row', () => {
     );
   });
 
-  test('no session of a superuser touches a table, except those of one who owns that table with code', async (t) => {
+  test('no superuser session locks a webhook table, except one of the superuser who owns it', async (t) => {
     const headgate = await shared();
     const root = await headgate.client(t);
     await root.query(`CREATE ROLE app LOGIN; CREATE SCHEMA app AUTHORIZATION app; CREATE SCHEMA mine`);

@@ -15,7 +15,7 @@ interface Locked {
   readonly packages: Readonly<Record<string, { readonly dev?: true; readonly peer?: true }>>;
 }
 
-test('the command of a clone that is not built says how to build it', async (t) => {
+test('bin/headgate.js in a clone without a build says how to build it', async (t) => {
   const folder = await temporaryFolder(t);
   await cp(join(root, 'bin/headgate.js'), join(folder, 'bin/headgate.mjs'));
   const { code, stderr } = await run(process.execPath, [join(folder, 'bin/headgate.mjs'), 'status']);
@@ -44,7 +44,7 @@ const refused = await startHeadgate({ settings: { listenPort: 'many' } }).catch(
 console.log(JSON.stringify([answer.status, rows, said.includes('service.ready'), said.at(-1), refused]));
 `;
 
-test('the package needs only its dependencies, as a command and inside another program', async (t) => {
+test('the npm package runs with its dependencies only, as a command and inside another program', async (t) => {
   const modules = join(await temporaryFolder(t), 'node_modules');
   const own = join(modules, 'headgate');
   await mkdir(own, { recursive: true });

@@ -62,7 +62,7 @@ async function superuser(t: TestContext, headgate: Headgate): Promise<Client> {
   return client;
 }
 
-test('root by the setting, other roles as PostgreSQL keeps them, strangers not at all', async (t) => {
+test("the SQL port checks root's password by HEADGATE_SQL_PASSWORD and those of other roles by PostgreSQL", async (t) => {
   const headgate = await shared();
   const root = await superuser(t, headgate);
   await root.query(`
@@ -111,7 +111,7 @@ test('root by the setting, other roles as PostgreSQL keeps them, strangers not a
   }
 });
 
-test('a command that stays ends when the server asks for a password that it does not have', async (t) => {
+test('headgate tail ends when the restarted server asks for a password that it does not have', async (t) => {
   const dataDir = join(await temporaryFolder(t), 'data');
   const open = await startHeadgate(t, { dataDir });
   const { sql } = open.ports;
@@ -133,7 +133,7 @@ test('a command that stays ends when the server asks for a password that it does
   );
 });
 
-test('psql and psycopg, also over TLS; channel binding cannot be demanded', async (t) => {
+test('psql and psycopg log in to the SQL port by SCRAM, also over TLS, but without channel binding', async (t) => {
   if (requireTool(t, 'psql') === null || requireTool(t, 'openssl') === null) return;
   const folder = await temporaryFolder(t);
   const authority = makeAuthority(folder);
@@ -202,7 +202,7 @@ const waitForSleep = `do $$ begin
   end loop;
 end $$`;
 
-test('strangers: garbage instead of a proof, and the same questions for every name', async () => {
+test('the SQL port gives unknown roles stable SCRAM challenges, and survives malformed proofs', async () => {
   const headgate = await shared();
   const start = (user: string) => {
     const text = Buffer.from(`user\0${user}\0database\0dev\0\0`);

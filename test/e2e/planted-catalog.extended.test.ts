@@ -76,7 +76,7 @@ const statements = [
   'CREATE TOKEN t FOR INSERT ON orders',
 ];
 
-test('a superuser runs no code of a schema headgate that the owner of a database made', async (t) => {
+test('commands and statements of a superuser run no code of a planted schema headgate', async (t) => {
   const headgate = await started();
   const root = await headgate.client(t);
   await root.query('CREATE ROLE planter LOGIN CREATEDB');
@@ -93,32 +93,38 @@ test('a superuser runs no code of a schema headgate that the owner of a database
   const env = { PATH: process.env['PATH'], HOME: cwd, HEADGATE_DELIVER_HOSTS: 'example.com:443' };
   t.diagnostic(sampleSeed);
   for (const command of sampleOf(commands, 4))
-    await t.test(`headgate ${command.join(' ')} names the role to log in as`, async () => {
-      const { code, stdout, stderr } = await run(process.execPath, [cli, ...command, '--dsn', dsn], {
-        cwd,
-        env,
-      });
-      assert.doesNotMatch(`${stdout}${stderr}`, /ran as/);
-      assert.match(
-        `${stdout}${stderr}`,
-        /schema headgate of this database belongs to role "planter".*log in as that role/,
-      );
-      assert.equal(code, 1);
-    });
+    await t.test(
+      `headgate ${command.join(' ')} refuses a planted schema headgate and names the role to log in as`,
+      async () => {
+        const { code, stdout, stderr } = await run(process.execPath, [cli, ...command, '--dsn', dsn], {
+          cwd,
+          env,
+        });
+        assert.doesNotMatch(`${stdout}${stderr}`, /ran as/);
+        assert.match(
+          `${stdout}${stderr}`,
+          /schema headgate of this database belongs to role "planter".*log in as that role/,
+        );
+        assert.equal(code, 1);
+      },
+    );
   for (const statement of statements)
-    await t.test(`${statement} is refused in psql`, async () => {
+    await t.test(`${statement} is refused where the schema headgate is planted`, async () => {
       await assert.rejects(there.query(statement), (error: Error) => {
         assert.doesNotMatch(error.message, /ran as/);
         assert.match(error.message, /the schema headgate, of role "planter"/);
         return true;
       });
     });
-  await t.test('\\d of headgate sql shows the columns, and reads no catalog', async () => {
-    const { code, stdout } = await run(process.execPath, [cli, 'sql', '-c', '\\d orders', '--dsn', dsn], {
-      cwd,
-      env,
-    });
-    assert.match(stdout, /jsonb/);
-    assert.equal(code, 0);
-  });
+  await t.test(
+    'headgate sql shows the columns by \\d without reading a planted schema headgate',
+    async () => {
+      const { code, stdout } = await run(process.execPath, [cli, 'sql', '-c', '\\d orders', '--dsn', dsn], {
+        cwd,
+        env,
+      });
+      assert.match(stdout, /jsonb/);
+      assert.equal(code, 0);
+    },
+  );
 });

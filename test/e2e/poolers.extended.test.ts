@@ -23,7 +23,7 @@ import { within } from '../support/within.ts';
 const cancelRequest = 80_877_102;
 
 suite('behind PgBouncer', () => {
-  test('a pooler with fewer connections than Headgate opens is named, and those that it has are used', async (t) => {
+  test('Headgate behind a pooler with fewer connections than it opens says so and uses those', async (t) => {
     const program = requireTool(t, 'pgbouncer');
     if (program === null) return;
     const server = await startTcpServer();
@@ -48,7 +48,7 @@ suite('behind PgBouncer', () => {
     for (const client of [again, second]) client.release();
   });
 
-  test('a pooler with fewer connections than the catalog needs is named by the log and by /readyz', async (t) => {
+  test('/readyz names a pooler that has fewer connections than the catalog needs', async (t) => {
     const program = requireTool(t, 'pgbouncer');
     if (program === null) return;
     const server = await startTcpServer();
@@ -153,7 +153,7 @@ suite('behind PgBouncer', () => {
   });
 
   for (const mode of sampleOf(['transaction', 'session'], 1))
-    test(`${mode} pooling: a changed key counts within a second, and nobody else hears of it`, async (t) => {
+    test(`a key changed behind PgBouncer in ${mode} mode counts within a second, and other clients get no notification`, async (t) => {
       const program = requireTool(t, 'pgbouncer');
       if (program === null) return;
       const server = await startTcpServer();

@@ -150,13 +150,13 @@ const [tried] = sampleOf(Object.keys(versions), 1);
 const [others] = sampleOf([1, 1, 2, 3], 1);
 const isTried = (version: string, index: number): boolean =>
   isLong || (version === tried && [0, others].includes(index));
-suite('settings of a database or a role that change texts', { timeout: 300_000 }, () => {
+suite('rows under settings of a database or role that change texts', { timeout: 300_000 }, () => {
   /** What was exported and shown with PostgreSQL's defaults, by version. */
   const first = new Map<string, unknown>();
   for (const [version, bin] of Object.entries(versions))
     for (const [index, given] of settings.entries()) {
       if (!isTried(version, index)) continue;
-      test(`rows on PostgreSQL ${version} with ${JSON.stringify(given).slice(0, 60)}`, async (t) => {
+      test(`rows are stored and exported alike on PostgreSQL ${version} with ${JSON.stringify(given).slice(0, 60)}`, async (t) => {
         const { client, door, headgate, url } = await stage(t, bin, given, index === 2 ? 'role' : 'database');
         const path = 'postgres/shop/vals';
         assert.equal((await headgate.post(path, row, { 'x-id': '1' })).status, 200);

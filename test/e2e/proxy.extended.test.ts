@@ -57,7 +57,7 @@ const paths = [
 
 for (const [name, start] of sampleOf(Object.entries(proxies), 1)) {
   suite(`${name} in front`, () => {
-    test("a row by TLS, with the sender's address as VALIDATE sees it, and refusals with their own words", async (t) => {
+    test("a TLS proxy passes the sender's address to VALIDATE and Headgate's refusals to the sender", async (t) => {
       const program = requireTool(t, name);
       if (program === null) return;
       const headgate = await startHeadgate(t);
@@ -93,7 +93,7 @@ for (const [name, start] of sampleOf(Object.entries(proxies), 1)) {
       assert.equal(rows[0]?.n, 2);
     });
 
-    test('paths arrive byte for byte, headers as they were written, Host included', async (t) => {
+    test('a TLS proxy passes on paths byte for byte, and headers with Host as they were sent', async (t) => {
       const program = requireTool(t, name);
       if (program === null) return;
       const backend = await witness(t);
@@ -112,7 +112,7 @@ for (const [name, start] of sampleOf(Object.entries(proxies), 1)) {
       }
     });
 
-    test('a large body passes through while it comes, and is not laid down on the way', async (t) => {
+    test('a TLS proxy streams a large body without buffering it in a file', async (t) => {
       const program = requireTool(t, name);
       if (program === null) return;
       const backend = await witness(t);
@@ -133,7 +133,7 @@ for (const [name, start] of sampleOf(Object.entries(proxies), 1)) {
       if (name === 'nginx') assert.doesNotMatch(await proxy.log(), /buffered to a temporary file/);
     });
 
-    test('a WebSocket works through the proxy in both directions', async (t) => {
+    test('a WebSocket works through a TLS proxy in both directions', async (t) => {
       const program = requireTool(t, name);
       if (program === null) return;
       const backend = await witness(t);

@@ -60,14 +60,14 @@ const seenBy = async (client: Client): Promise<(number | null)[]> => [
 ];
 const explain = `EXPLAIN VALIDATE orders WITH (headers = '{"x-key": "wrong"}', body = '{}')`;
 
-test('a role that the owner names looks at refused requests, and changes nothing', async (t) => {
+test('a role in the option readers reads refused requests of the table and changes nothing', async (t) => {
   const { headgate, root, shop, agent, plain, named, other } = await prepared(t);
   // GRANT SELECT alone discloses nothing of what strangers sent.
   assert.deepEqual(await seenBy(agent), [0, 0, 0, 0]);
   assert.equal(await codeOf(agent, explain), '42501');
   await shop.query(`ALTER TABLE orders SET (readers = 'agent, Named')`);
 
-  await t.test('it sees this table, and nobody else does', async () => {
+  await t.test('a role in readers sees refused requests of that table, and other roles do not', async () => {
     assert.deepEqual(await seenBy(agent), [1, 1, 1, 1]);
     const [row] = (await agent.query<Record<string, unknown>>(refused)).rows;
     assert.deepEqual(
@@ -95,39 +95,42 @@ test('a role that the owner names looks at refused requests, and changes nothing
     assert.ok(!seen.join('').includes(key));
   });
 
-  await t.test('the commands and the console’s statements show it', async () => {
-    const shown = await Promise.all(
-      [
-        ['endpoints', '--json'],
-        ['explain', '--json'],
-        ['doctor', '--json'],
-      ].map((args) => run(process.execPath, [cli, ...args, '--dsn', dsnOf(headgate, 'agent')])),
-    );
-    assert.deepEqual(
-      shown.slice(0, 2).map(({ code }) => code),
-      [0, 0],
-      JSON.stringify(shown),
-    );
-    const [endpoints, explained] = shown.map(({ stdout }) => stdout);
-    assert.equal(endpoints?.trim().split('\n').length, 1);
-    assert.match(endpoints ?? '', /"schema":"public"[^]*"refused":1/);
-    assert.match(
-      explained ?? '',
-      /"table_name":"orders","door":"http","status":401,"code":"signature_failed"/,
-    );
-    const told = await run(process.execPath, [cli, 'explain', '--dsn', dsnOf(headgate, 'agent')]);
-    assert.match(told.stdout, /\n\nOnly the owner of the table can store it\.\n$/);
-    const ref = { schema: 'public', table: 'orders' };
-    for (const sql of [findEndpoints('', 9), findTables(''), readFacts(ref)]) {
-      assert.equal((await agent.query(sql)).rowCount, 1, sql);
-      assert.equal((await plain.query(sql)).rowCount, 0, sql);
-    }
-    // What accepted requests held, and is in memory, stays with the owner.
-    assert.equal((await agent.query(ownedTable(ref))).rowCount, 0);
-    assert.ok(!JSON.stringify(shown).includes(key));
-  });
+  await t.test(
+    "commands and console statements show a role in readers the table's refused requests",
+    async () => {
+      const shown = await Promise.all(
+        [
+          ['endpoints', '--json'],
+          ['explain', '--json'],
+          ['doctor', '--json'],
+        ].map((args) => run(process.execPath, [cli, ...args, '--dsn', dsnOf(headgate, 'agent')])),
+      );
+      assert.deepEqual(
+        shown.slice(0, 2).map(({ code }) => code),
+        [0, 0],
+        JSON.stringify(shown),
+      );
+      const [endpoints, explained] = shown.map(({ stdout }) => stdout);
+      assert.equal(endpoints?.trim().split('\n').length, 1);
+      assert.match(endpoints ?? '', /"schema":"public"[^]*"refused":1/);
+      assert.match(
+        explained ?? '',
+        /"table_name":"orders","door":"http","status":401,"code":"signature_failed"/,
+      );
+      const told = await run(process.execPath, [cli, 'explain', '--dsn', dsnOf(headgate, 'agent')]);
+      assert.match(told.stdout, /\n\nOnly the owner of the table can store it\.\n$/);
+      const ref = { schema: 'public', table: 'orders' };
+      for (const sql of [findEndpoints('', 9), findTables(''), readFacts(ref)]) {
+        assert.equal((await agent.query(sql)).rowCount, 1, sql);
+        assert.equal((await plain.query(sql)).rowCount, 0, sql);
+      }
+      // What accepted requests held, and is in memory, stays with the owner.
+      assert.equal((await agent.query(ownedTable(ref))).rowCount, 0);
+      assert.ok(!JSON.stringify(shown).includes(key));
+    },
+  );
 
-  await t.test('it writes nothing through it', async () => {
+  await t.test('a role in readers can retry, delete or change nothing', async () => {
     const id = (await agent.query<{ id: string }>('SELECT id FROM headgate.rejected_requests')).rows[0]?.id;
     await assert.rejects(
       agent.query(`SELECT headgate.retry_rejected(${id})`),
@@ -171,7 +174,7 @@ test('a role that the owner names looks at refused requests, and changes nothing
     assert.equal((await root.query('SELECT FROM headgate.rejected_requests')).rowCount, 2);
   });
 
-  await t.test('names mean what they mean to GRANT', async () => {
+  await t.test('the option readers takes role names as GRANT does, and follows renamed roles', async () => {
     const set = (readers: string) => `ALTER TABLE orders SET (readers = '${readers}')`;
     assert.equal(await codeOf(shop, set('agent, nobody_at_all')), '42704');
     for (const wrong of ['agent plain', 'agent,', 'agent, agent', "agent'') x"])

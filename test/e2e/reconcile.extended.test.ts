@@ -76,8 +76,8 @@ function untilGaps(
   });
 }
 
-suite('tables that are compared with the log of their sender', () => {
-  test('GitHub: what never arrived is delivered again, signed, and nothing else is', async (t) => {
+suite('tables with the option reconcile', () => {
+  test('reconcile has GitHub redeliver only the deliveries that never arrived', async (t) => {
     const { logs, headgate, client } = await stage(t);
     logs.githubHook = { url: `${headgate.webhookUrl}/dev/public/github_events`, secret: signingSecret };
     await client.query(`CREATE TABLE github_events (data JSONB) INCLUDE HEADER 'x-github-delivery' AS id
@@ -103,7 +103,7 @@ suite('tables that are compared with the log of their sender', () => {
     assert.doesNotMatch(headgate.stderr + headgate.stdout, new RegExp(githubToken));
   });
 
-  test('two Headgates on one database: one reads the log, each event is stored once, and the other goes on after a kill', async (t) => {
+  test("of two Headgates on one database one reads the sender's log, and the other goes on after a kill", async (t) => {
     const [logs, server] = [await SenderLogs.open(t), await startTcpServer()];
     onEnd(t, 'server', () => server.close());
     const env = {
@@ -146,7 +146,7 @@ suite('tables that are compared with the log of their sender', () => {
     );
   });
 
-  test('Stripe: what never arrived is stored as the log shows it, marked as fetched; other types are not deliveries', async (t) => {
+  test('reconcile stores Stripe events that never arrived, marked as fetched', async (t) => {
     const { logs, headgate, client } = await stage(t);
     logs.enabledEvents = ['invoice.paid'];
     await client.query(`CREATE TABLE stripe_events (data JSONB) INCLUDE HEADER 'headgate-fetched' AS fetched INCLUDE BODY AS body
@@ -198,7 +198,7 @@ const shared = sharedHeadgate({
   env: { HEADGATE_RECONCILE_APIS: 'github=http://127.0.0.1:9,stripe=http://127.0.0.1:9' },
 });
 
-test('no sender can mark a row as fetched, at any door', async (t) => {
+test('no sender can mark a row as fetched, at any port', async (t) => {
   const headgate = await shared();
   const client = await headgate.client(t);
   await client.query(`CREATE SECRET own WITH (backend = 'meta') AS 'kept';
@@ -230,8 +230,8 @@ test('no sender can mark a row as fetched, at any door', async (t) => {
   await client.query('DROP TABLE marked; DROP SECRET own');
 });
 
-suite('the statements of the option reconcile', () => {
-  test('what cannot be compared is refused, the statement is shown, and the secret is held', async (t) => {
+suite('statements of the option reconcile', () => {
+  test('CREATE TABLE refuses an unusable reconcile, SHOW CREATE TABLE prints it, and its secret cannot be dropped', async (t) => {
     const headgate = await shared();
     const client = await headgate.client(t);
     await client.query(
@@ -300,7 +300,7 @@ suite('the statements of the option reconcile', () => {
     assert.equal((await client.query('SELECT FROM headgate.gaps')).rowCount, 0);
   });
 
-  test('the statements of the page are accepted as printed', async (t) => {
+  test('the statements of docs/reconcile.md are accepted as printed', async (t) => {
     const client = await (await shared()).client(t);
     await client.query(await commandsOf('docs/reconcile.md', 'github'));
     await client.query(
@@ -313,7 +313,7 @@ suite('the statements of the option reconcile', () => {
     );
   });
 
-  test('nobody uses the secret of somebody else, and nobody sees gaps of tables that are not his', async (t) => {
+  test('reconcile uses no secret of another owner, and headgate.gaps shows own tables only', async (t) => {
     const headgate = await shared();
     const client = await headgate.client(t);
     await client.query(

@@ -111,7 +111,7 @@ function clockAttempts({ sign }: Scheme): Record<string, Attempt> {
 const shared = sharedHeadgate();
 
 for (const scheme of [github, timestamped]) {
-  test(`${scheme.table}: almost right is refused, and the next request is served`, async (t) => {
+  test(`almost correct signatures of table ${scheme.table} are refused, and the next request is served`, async (t) => {
     t.diagnostic(sampleSeed);
     const headgate = await shared();
     const client = await headgate.client(t);

@@ -53,7 +53,7 @@ suite('a flood of refused requests', () => {
     assert.equal(headgate.stderr.split('\n').filter((line) => /"level":"(warn|error)"/.test(line)).length, 0);
   });
 
-  test('a batch of a WebSocket that does not fit is kept, with its item, and a stream that is not accepted', async (t) => {
+  test('a refused WebSocket batch is kept with the number of its item, and so is a refused WebSocket', async (t) => {
     const headgate = await shared();
     const client = await headgate.client(t);
     await client.query(`CREATE TABLE batches (n int CHECK (n < 10)) WITH (connector = 'webhook');
@@ -91,7 +91,7 @@ suite('a flood of refused requests', () => {
     assert.equal((await client.query('select from batches')).rowCount, 1);
   });
 
-  test('refused requests wait in memory while the database is away, and are written afterwards', async (t) => {
+  test('refused requests are written after their database connection was cut', async (t) => {
     const headgate = await shared();
     const client = await headgate.client(t);
     await client.query(`CREATE TABLE waiting (data JSONB) WITH (connector = 'webhook')`);
@@ -114,7 +114,7 @@ suite('a flood of refused requests', () => {
     await within(5_000, async () => assert((await rows()) >= stored));
   });
 
-  test('HEADGATE_REJECTED_ROWS_MAX=0 keeps no refused request, and needs one connection, which forgets ids of deliveries', async (t) => {
+  test('HEADGATE_REJECTED_ROWS_MAX=0 keeps no refused request and uses at most one connection', async (t) => {
     const headgate = await startHeadgate(t, { args: ['--rejected-rows-max=0'] });
     const client = await headgate.client(t);
     await client.query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')`);
@@ -125,7 +125,7 @@ suite('a flood of refused requests', () => {
     assert.equal((await client.query('select from headgate.rejected_requests')).rowCount, 0);
   });
 
-  test('a database can be dropped, and another of the same name be served', async (t) => {
+  test('a database with refused requests can be dropped, and another of the same name is served', async (t) => {
     const headgate = await shared();
     const root = await headgate.client(t);
     for (let round = 0; round < 2; round++) {

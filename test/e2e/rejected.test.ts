@@ -49,7 +49,7 @@ async function settled(client: Client, id: string): Promise<Row> {
 
 const shared = sharedHeadgate();
 
-suite('rejected requests', () => {
+suite('requests in headgate.rejected_requests', () => {
   test('rejected requests are kept with what their owner needs, without credentials', async (t) => {
     const headgate = await shared();
     const client = await headgate.client(t);

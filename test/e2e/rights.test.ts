@@ -17,7 +17,7 @@ const statementsOf = async (block: string) =>
     .map((sql) => sql.trim())
     .filter((sql) => sql !== '');
 
-test('the documented grants suffice for tables of other roles, and less is refused in one sentence', async (t) => {
+test('the documented grants suffice for tables of other roles, and a missing one is named in one sentence', async (t) => {
   const server = await startTcpServer();
   onEnd(t, 'server', () => server.close());
   const as = async (user: string, database = 'app') => {

@@ -76,8 +76,8 @@ const allServed = {
   'other/public/bound': 200,
 };
 
-suite('secrets rotate-key', () => {
-  test('rotate-key under load refuses no request, and leaves values sealed with the new key only', async (t) => {
+suite('headgate secrets rotate-key', () => {
+  test('secrets rotate-key under load refuses no request, and leaves values sealed with the new key only', async (t) => {
     const dataDir = await temporaryFolder(t);
     const headgate = await startHeadgate(t, { dataDir });
     await makeTables(headgate, t);
@@ -136,7 +136,7 @@ suite('secrets rotate-key', () => {
     assert.deepEqual(await answers(again), allServed);
   });
 
-  test('rotate-key refuses where nothing is to rotate, and reads the environment', async (t) => {
+  test('secrets rotate-key refuses where there is no second key, and reads HEADGATE_MASTER_KEY', async (t) => {
     const dataDir = await temporaryFolder(t);
     const none = new Rotation(t, join(dataDir, 'none'));
     assert.equal(await none.ended, 1);
@@ -163,39 +163,36 @@ suite('secrets rotate-key', () => {
 
 const some = sampledTests(1, 2);
 
-some(
-  'secrets rotate-key beside a PostgreSQL of its own, where one database cannot be sealed now',
-  async (t) => {
-    if (!existsSync(debianBin)) return t.skip('PostgreSQL 15 is not installed');
-    const server = await startServer(debianBin);
-    onEnd(t, 'server', () => server.close());
-    const dataDir = await temporaryFolder(t);
-    const env = {
-      HEADGATE_DATABASE_URL: `postgresql://root@/postgres?host=${encodeURIComponent(server.socketDir)}`,
-    };
-    const headgate = await startHeadgate(t, { dataDir, env });
-    const client = await headgate.client(t, 'postgres');
-    await client.query('CREATE DATABASE other');
-    await client.query(`CREATE SECRET s WITH (backend = 'meta') AS '${canary}'`);
-    const other = await headgate.client(t, 'other');
-    await other.query(`CREATE SECRET s WITH (backend = 'meta') AS '${canary}'`);
-    // Read-only, as a standby is.
-    await client.query('ALTER DATABASE other SET default_transaction_read_only = on');
-    const path = join(dataDir, 'master.key');
-    const [old] = await keysIn(path);
-    const first = new Rotation(t, dataDir, env);
-    assert.equal(await first.ended, 1, first.output);
-    assert.match(first.output, /database "postgres": 1 sealed with the new key/);
-    assert.match(first.output, /database "other": .*read-only.*\n.*both keys stay in use/);
-    assert.deepEqual((await keysIn(path))[1], old);
-    await client.query('ALTER DATABASE other RESET default_transaction_read_only');
-    const second = new Rotation(t, dataDir, env);
-    assert.equal(await second.ended, 0, second.output);
-    assert.equal((await keysIn(path)).length, 1);
-  },
-);
+some('secrets rotate-key keeps both keys while one database is read-only', async (t) => {
+  if (!existsSync(debianBin)) return t.skip('PostgreSQL 15 is not installed');
+  const server = await startServer(debianBin);
+  onEnd(t, 'server', () => server.close());
+  const dataDir = await temporaryFolder(t);
+  const env = {
+    HEADGATE_DATABASE_URL: `postgresql://root@/postgres?host=${encodeURIComponent(server.socketDir)}`,
+  };
+  const headgate = await startHeadgate(t, { dataDir, env });
+  const client = await headgate.client(t, 'postgres');
+  await client.query('CREATE DATABASE other');
+  await client.query(`CREATE SECRET s WITH (backend = 'meta') AS '${canary}'`);
+  const other = await headgate.client(t, 'other');
+  await other.query(`CREATE SECRET s WITH (backend = 'meta') AS '${canary}'`);
+  // Read-only, as a standby is.
+  await client.query('ALTER DATABASE other SET default_transaction_read_only = on');
+  const path = join(dataDir, 'master.key');
+  const [old] = await keysIn(path);
+  const first = new Rotation(t, dataDir, env);
+  assert.equal(await first.ended, 1, first.output);
+  assert.match(first.output, /database "postgres": 1 sealed with the new key/);
+  assert.match(first.output, /database "other": .*read-only.*\n.*both keys stay in use/);
+  assert.deepEqual((await keysIn(path))[1], old);
+  await client.query('ALTER DATABASE other RESET default_transaction_read_only');
+  const second = new Rotation(t, dataDir, env);
+  assert.equal(await second.ended, 0, second.output);
+  assert.equal((await keysIn(path)).length, 1);
+});
 
-some('secrets rotate-key runs nothing of the owner of a database, who keeps no old key in use', async (t) => {
+some("secrets rotate-key runs no code of a database's owner", async (t) => {
   const dataDir = await temporaryFolder(t);
   const headgate = await startHeadgate(t, { dataDir });
   const root = await headgate.client(t);
@@ -234,7 +231,7 @@ suite('a secret that does not open', () => {
   const unusable = (headgate: Headgate) =>
     headgate.stderr.split('\n').filter((line) => line.includes('catalog.table_unusable'));
 
-  test('flipped bit: 503 for its table alone, one log line that names it, and ALTER SECRET heals it', async (t) => {
+  test('a secret with a flipped bit gives 503 for its table only, until ALTER SECRET', async (t) => {
     const headgate = await startHeadgate(t, { args: ['--log-level=debug'] });
     const client = await headgate.client(t);
     await makeTables(headgate, t);

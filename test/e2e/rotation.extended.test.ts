@@ -109,7 +109,7 @@ const steps: readonly { readonly sql: readonly string[]; readonly good: readonly
   { sql: [setKey('old', 'first'), `ALTER TABLE t ${accepts('old')}`], good: ['first'] },
 ];
 
-test('keys are rotated under load: each answer is what the statement says, within a second', async (t) => {
+test('ALTER SECRET and ALTER TABLE … VALIDATE under load count within a second, without errors', async (t) => {
   const headgate = await startHeadgate(t);
   const client = await headgate.client(t);
   await client.query(`CREATE SECRET old WITH (backend = 'meta') AS 'first key';

@@ -94,7 +94,7 @@ const statements = (door: string): string[] => [
   'SHOW SECRETS',
 ];
 
-test('no secret of any port can be read anywhere', async (t) => {
+test('no secret given to any port appears in logs, answers, metrics or the database', async (t) => {
   const { client, data, dsn, password } = await openServer(t);
   const token = canary('token');
   const headgate = await startHeadgate(t, {
@@ -207,7 +207,7 @@ test('no secret of any port can be read anywhere', async (t) => {
     assert.equal(shows(line), undefined, line);
 });
 
-test('failures are reported without the secrets they were attempted with', async (t) => {
+test('failures are reported without the secrets that they were attempted with', async (t) => {
   const { dsn } = await openServer(t);
   const folder = await temporaryFolder(t);
   const alone = await startGatewayProcess(t, {

@@ -27,7 +27,7 @@ const literals = [
   `secure_compare(headers->>'${canary}', 1 / '${canary}')`,
 ];
 
-test('a key is nowhere in the clear: log, engine log, data directory, sessions, catalog, errors, metrics', async (t) => {
+test('a secret appears unsealed in no log, file, session, catalog, error or metric', async (t) => {
   const headgate = await startHeadgate(t, { args: ['--log-level=debug'] });
   const client = await headgate.client(t);
   const seen: unknown[] = [];
