@@ -9,7 +9,7 @@ import type { TestServer } from '../../test/support/server.ts';
 import { sampleOf } from '../../test/support/sample.ts';
 import { until } from '../../test/support/until.ts';
 import { migrate, readMigrations } from './migrate.ts';
-import { readOwned } from './queries.ts';
+import { readOwned } from './role-queries.ts';
 
 /** Whoever waits for a lock fails the test at once. */
 const impatient = `SET statement_timeout = '5s'`;

@@ -6,7 +6,8 @@
 import type { RequestCheck } from '../types/request.ts';
 import type { Include, Intake, SnsTopics, SpoolChoice, Target } from '../types/target.ts';
 import type { Shape } from '../types/shape.ts';
-import { formatOf, makeAnswers, noAnswers, openSecrets, StillToLearn } from './table-compiler.ts';
+import { makeAnswers, noAnswers } from './answers.ts';
+import { formatOf, openSecrets, StillToLearn } from './table-compiler.ts';
 import type { CompiledCheck, TableCompiler } from './table-compiler.ts';
 import { rememberedOf } from '../kit/memoize.ts';
 import { dedupeOf, newestOf } from '../types/table-options.ts';

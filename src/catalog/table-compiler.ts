@@ -1,8 +1,7 @@
 /**
- * From what the catalog holds of a table to what runs for its requests: its check, its answers, and where its rows go, according to a secret:
+ * From what the catalog holds of a table to what runs for its requests: its check, and where its rows go, according to a secret:
  * postgresql://user:password@host:port/database[?sslmode=…]. Takes sealed texts, expressions and settings; returns closures and values; throws
- * the reason in one line, never with a secret: of a destination it shows the host. An ANSWER clause that does not open or cannot be used is
- * skipped and reported: the table goes on accepting rows. The parser must be loaded.
+ * the reason in one line, never with a secret: of a destination it shows the host. The parser must be loaded.
  */
 import { createHash } from 'node:crypto';
 import { isIPv6 } from 'node:net';
@@ -18,9 +17,8 @@ import { parseExpression } from '../validate/expression.ts';
 import type { KeySets } from '../validate/key-sets.ts';
 import type { CodeChoice } from '../relations/shape.ts';
 import { parseDsn } from '../engine/dsn.ts';
-import type { HandshakeRule, TableAnswers } from '../types/answers.ts';
-import { identities, openAnswer, openCheck } from './seals.ts';
-import type { AnswerRow, CheckRow, SealedAnswer } from './seals.ts';
+import { identities, openCheck } from './seals.ts';
+import type { AnswerRow, CheckRow } from './seals.ts';
 
 export interface CompiledCheck {
   readonly check: RequestCheck;
@@ -128,13 +126,6 @@ export interface SealedAnswerRow extends AnswerRow {
   readonly secrets: readonly SealedSecretRow[];
 }
 
-/** A clause, opened: never stored, never logged. */
-interface AnswerSource extends SealedAnswer {
-  /** Its place among the clauses of the table, from 1. */
-  readonly place: number;
-  readonly values: ReadonlyMap<string, string>;
-}
-
 /** What an UNCHECKED answer is judged against, for a statement that adds one. */
 export interface GuardedTable {
   readonly format: Intake['format'];
@@ -142,67 +133,10 @@ export interface GuardedTable {
   readonly validate: { readonly expression: string; readonly secrets: readonly string[] } | null;
 }
 
-interface TableRow extends CheckRow {
+export interface TableRow extends CheckRow {
   readonly options: Readonly<Record<string, unknown>>;
   readonly secrets: readonly SealedSecretRow[];
   readonly answers: readonly SealedAnswerRow[];
-}
-
-interface CompiledAnswers {
-  /** null: the table has no ANSWER. */
-  readonly made: TableAnswers | null;
-  readonly problem: string | null;
-}
-
-export const noAnswers: CompiledAnswers = { made: null, problem: null };
-
-/** VALIDATE is known to open. */
-export function makeAnswers(
-  row: TableRow,
-  compiler: Pick<TableCompiler, 'open' | 'compileAnswers'>,
-): CompiledAnswers {
-  if (row.answers.length === 0) return noAnswers;
-  const problems: string[] = [];
-  const sources = row.answers.flatMap((answer, index): AnswerSource[] => {
-    const place = index + 1;
-    try {
-      return [{ ...openAnswer(answer, compiler), place, values: openSecrets(answer.secrets, compiler) }];
-    } catch (error) {
-      problems.push(`ANSWER ${place}: ${(error as Error).message}`);
-      return [];
-    }
-  });
-  const guard =
-    row.expression === null
-      ? null
-      : {
-          expression: openCheck(row, compiler),
-          secrets: openSecrets(row.secrets, compiler),
-          format: formatOf(row.options),
-        };
-  const compiled = compiler.compileAnswers(sources, guard);
-  problems.push(...compiled.problems);
-  const unchecked = compiled.answers.unchecked.map((rule) => learning(rule, row, sources));
-  const made = {
-    ...compiled.answers,
-    unchecked,
-    learns: unchecked.some((rule) => rule.learns !== undefined),
-  };
-  return { made, problem: problems.length === 0 ? null : problems.join('; ') };
-}
-
-/** Adds the secret that a rule learns, and what is known of it. */
-function learning(
-  rule: HandshakeRule,
-  { answers }: TableRow,
-  sources: readonly AnswerSource[],
-): HandshakeRule {
-  const source = sources.find(({ place }) => place === rule.place);
-  const alias = source?.learn?.secret;
-  const secret = answers[rule.place - 1]?.secrets.find((it) => it.alias === alias);
-  if (source === undefined || alias === undefined || secret === undefined) return rule;
-  const { name, seal_id: sealId } = secret;
-  return { ...rule, learns: { name, sealId, value: source.values.get(alias) ?? '' } };
 }
 
 /** A secret of the check has no value yet. */
