@@ -4,49 +4,29 @@
  * in any case. Every statement runs as the role of the token's session.
  */
 import { rememberedOf } from '../kit/memoize.ts';
-import { longWork } from '../kit/time-slices.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { limits } from '../config/limits.ts';
 import type { HeldQuestion, HeldRequest, TailSource } from '../observe/tail.ts';
-import { Refused, SqlFailure } from '../errors/refusals.ts';
-import type {
-  SenderCheck,
-  Health,
-  Machine,
-  Me,
-  ReplayRequest,
-  SenderInfo,
-  SenderName,
-  SqlCall,
-  TestAnswer,
-  TestRequest,
-} from './api.ts';
-import {
-  readChecks,
-  readHeld,
-  readList,
-  readObject,
-  readOids,
-  readReplay,
-  readRetry,
-  readSqlCall,
-  readTest,
-  readTrial,
-} from './body.ts';
-import { writeJson, writeSqlError } from './headers.ts';
+import { Refused } from '../errors/refusals.ts';
+import type { Health, Machine, Me, SenderInfo, SqlCall } from './api.ts';
+import { readHeld, readList, readObject, readOids, readRetry, readSqlCall } from './body.ts';
+import { writeJson } from './headers.ts';
 import { findRequest, listRequests } from './request-list.ts';
 import type { ListDeps } from './request-list.ts';
-import { LoginRoutes, tokenOf } from './login-routes.ts';
-import type { Asked, LoginDeps } from './login-routes.ts';
+import { LoginRoutes } from './login-routes.ts';
+import type { LoginDeps } from './login-routes.ts';
+import { goneOf, RequestSessions } from './request-sessions.ts';
+import type { Asked } from './request-sessions.ts';
 import { RunningRetry } from './retries.ts';
 import { RunningStatements } from './sql.ts';
-import { tryHmac, variantsMax } from './try-hmac.ts';
+import { SenderRoutes } from './sender-routes.ts';
+import type { SenderAnswers } from './sender-routes.ts';
 import { ownedTable, visibleTables } from './statements.ts';
 import type { SqlRunner } from './sql.ts';
 import { KnownRights, streamTail } from './stream.ts';
 
 /** What other rooms know and the page shows. */
-export interface ConsoleAnswers {
+export interface ConsoleAnswers extends SenderAnswers {
   readonly senders: readonly SenderInfo[];
   health(): Promise<Health>;
   /** Why no request can be accepted; null: they can. */
@@ -54,25 +34,6 @@ export interface ConsoleAnswers {
   machine(): Promise<Machine>;
   /** Why requests for these tables cannot be taken, by oid: of those alone for which they cannot. */
   unusable(database: string, oids: readonly number[]): Promise<Readonly<Record<string, string>>>;
-  /** A secret in this sender's form; null: it cannot be generated, or no such sender exists. */
-  makeSecret(sender: string, placeholder: boolean): string | null;
-  /** The sender that has this check; null: none. */
-  whichSender(check: SenderCheck): SenderName | null;
-  /** What a secret of this sender must be, if this is none; null: it may be one. */
-  wrongSecret(sender: string, secret: string): string | null;
-  /**
-   * Sends a request signed as this sender does ('': plain JSON) to a table of this Headgate; null: no such sender exists. Throws as `replay`
-   * does, if it is to be signed with the table's own secret.
-   */
-  send(
-    test: TestRequest,
-    who: { readonly user: string; readonly database: string },
-  ): Promise<TestAnswer | null>;
-  /** Sends a request, signed anew if requested, to a table that this role owns; throws Refused, or SqlFailure. */
-  replay(
-    replay: ReplayRequest,
-    who: { readonly user: string; readonly database: string },
-  ): Promise<TestAnswer>;
   /** What an accepted request held; null: none has that name. Access has been checked before. */
   held(of: HeldQuestion): Promise<HeldRequest | null>;
   /** What is the same for all sessions. */
@@ -93,11 +54,15 @@ export class ConsoleApi {
   /** The last retry of each session. */
   readonly #retries = rememberedOf<SqlRunner, { last: RunningRetry | null }>(() => ({ last: null }));
   readonly #rights: KnownRights;
+  readonly #requests: RequestSessions;
   readonly #logins: LoginRoutes;
+  readonly #senders: SenderRoutes;
 
   constructor(deps: ApiDeps) {
     this.#deps = deps;
-    this.#logins = new LoginRoutes(deps, this.#running);
+    this.#requests = new RequestSessions(deps.sessions, deps.clock);
+    this.#logins = new LoginRoutes(deps, this.#requests, this.#running);
+    this.#senders = new SenderRoutes(deps.answers, this.#requests, this.#running);
     this.#rights = new KnownRights(deps.clock);
   }
 
@@ -118,13 +83,13 @@ export class ConsoleApi {
       senders: ['GET', async () => this.#write(asked, () => this.#deps.answers.senders)],
       health: ['GET', async () => this.#write(asked, () => this.#deps.answers.health())],
       machine: ['GET', () => this.#machine(asked)],
-      'make-secret': ['POST', () => this.#makeSecret(asked)],
-      'which-sender': ['POST', () => this.#whichSender(asked)],
+      'make-secret': ['POST', () => this.#senders.makeSecret(asked)],
+      'which-sender': ['POST', () => this.#senders.whichSender(asked)],
       unusable: ['POST', () => this.#unusable(asked)],
-      'secret-form': ['POST', () => this.#secretForm(asked)],
-      'try-hmac': ['POST', () => this.#tryHmac(asked)],
-      send: ['POST', () => this.#send(asked)],
-      replay: ['POST', () => this.#replay(asked)],
+      'secret-form': ['POST', () => this.#senders.secretForm(asked)],
+      'try-hmac': ['POST', () => this.#senders.tryHmac(asked)],
+      send: ['POST', () => this.#senders.send(asked)],
+      replay: ['POST', () => this.#senders.replay(asked)],
       held: ['POST', () => this.#held(asked)],
       requests: ['POST', () => this.#list(asked)],
       request: ['POST', () => this.#find(asked)],
@@ -145,15 +110,15 @@ export class ConsoleApi {
   }
 
   async #me(asked: Asked): Promise<void> {
-    const { runner, who } = this.#logins.ofRole(asked.request);
+    const { runner, who } = this.#requests.ofRole(asked.request);
     const sql =
       'SELECT pg_catalog.current_database(), current_user, (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user)';
-    const answer = await this.#run(asked, () =>
+    const answer = await this.#requests.run(asked, () =>
       runner.run({ sql, write: false, own: true }, goneOf(asked.response)),
     );
     if (answer === null) return;
     const [database, role, superuser] = answer.tables[0]?.rows[0] ?? [];
-    const { login } = this.#logins.session(asked.request);
+    const { login } = this.#requests.session(asked.request);
     const me: Me = {
       role: role ?? who.user,
       superuser: superuser === 't',
@@ -167,9 +132,9 @@ export class ConsoleApi {
 
   /** Details of the machine are shown to the roles to which PostgreSQL would show such things. */
   async #machine(asked: Asked): Promise<void> {
-    const { runner } = this.#logins.ofRole(asked.request);
+    const { runner } = this.#requests.ofRole(asked.request);
     const sql = `SELECT pg_has_role('pg_monitor', 'USAGE')`;
-    const answer = await this.#run(asked, () =>
+    const answer = await this.#requests.run(asked, () =>
       runner.run({ sql, write: false, own: true }, goneOf(asked.response)),
     );
     if (answer === null) return;
@@ -178,46 +143,18 @@ export class ConsoleApi {
   }
 
   async #sql(asked: Asked): Promise<void> {
-    const { runner } = this.#logins.ofRole(asked.request);
+    const { runner } = this.#requests.ofRole(asked.request);
     const call = readSqlCall(await readObject(asked.request));
-    const answer = await this.#run(asked, () => runner.run(call, goneOf(asked.response)));
+    const answer = await this.#requests.run(asked, () => runner.run(call, goneOf(asked.response)));
     if (answer !== null) writeJson(asked.response, 200, answer);
   }
 
-  async #makeSecret({ request, response }: Asked): Promise<void> {
-    this.#logins.ofRole(request);
-    const { sender, placeholder = false } = await readObject(request);
-    const secret = this.#deps.answers.makeSecret(String(sender), placeholder === true);
-    if (secret === null) throw new Refused('malformed_request', 'a secret of this sender cannot be made up');
-    writeJson(response, 200, { secret });
-  }
-
-  /** Whether a secret looks like one of this sender; it is not kept. */
-  async #secretForm({ request, response }: Asked): Promise<void> {
-    this.#logins.ofRole(request);
-    const { sender, secret } = await readObject(request);
-    if (typeof sender !== 'string' || typeof secret !== 'string')
-      throw new Refused('malformed_request', 'a secret to look at has sender and secret');
-    writeJson(response, 200, { mustBe: this.#deps.answers.wrongSecret(sender, secret) });
-  }
-
-  async #whichSender({ request, response }: Asked): Promise<void> {
-    this.#logins.ofRole(request);
-    const checks = readChecks(await readObject(request));
-    const found: (SenderName | null)[] = [];
-    for (const it of checks) {
-      await longWork.turn(it.expression.length);
-      found.push(this.#deps.answers.whichSender(it));
-    }
-    writeJson(response, 200, found);
-  }
-
   async #unusable(asked: Asked): Promise<void> {
-    const { runner, who } = this.#logins.ofRole(asked.request);
+    const { runner, who } = this.#requests.ofRole(asked.request);
     const oids = readOids(await readObject(asked.request));
     if (oids.length === 0) return writeJson(asked.response, 200, {});
     const call = { sql: visibleTables(oids), write: false, own: true } as const;
-    const answer = await this.#run(asked, async () => {
+    const answer = await this.#requests.run(asked, async () => {
       const seen = (await runner.run(call, goneOf(asked.response)))?.tables[0]?.rows ?? [];
       return this.#deps.answers.unusable(
         who.database,
@@ -227,50 +164,12 @@ export class ConsoleApi {
     if (answer !== null) writeJson(asked.response, 200, answer);
   }
 
-  async #tryHmac({ request, response }: Asked): Promise<void> {
-    this.#logins.ofRole(request);
-    const trial = readTrial(await readObject(request, limits.consoleTrialBytesMax));
-    await longWork.turn(variantsMax * trial.request.body.length);
-    writeJson(response, 200, tryHmac(trial, Date.now()));
-  }
-
-  /** To a table of the session's database. */
-  async #send({ request, response }: Asked): Promise<void> {
-    const test = readTest(await readObject(request));
-    await this.#asUser({ request, response }, async (who) => {
-      const answer = await this.#deps.answers.send({ ...test, database: who.database }, who);
-      if (answer === null)
-        throw new Refused('malformed_request', 'this request cannot be made with this secret');
-      return answer;
-    });
-  }
-
-  async #replay({ request, response }: Asked): Promise<void> {
-    const replay = readReplay(await readObject(request));
-    await this.#asUser({ request, response }, (who) => this.#deps.answers.replay(replay, who));
-  }
-
-  /** Headgate's own connection signs: the role must still be able to log in, and not be another of its name. */
-  async #asUser(
-    { request, response }: Asked,
-    send: (who: { readonly user: string; readonly database: string }) => Promise<TestAnswer>,
-  ): Promise<void> {
-    const { who, runner } = this.#logins.ofRole(request);
-    const answer = await this.#run({ request, response }, async () => {
-      const sql = 'SELECT current_user';
-      const { tables } = await runner.run({ sql, write: false, own: true }, goneOf(response));
-      const user = tables[0]?.rows[0]?.[0] ?? '';
-      return this.#running.run(who.user, () => send({ user, database: who.database }));
-    });
-    if (answer !== null) writeJson(response, 200, answer);
-  }
-
   /**
    * Shown to roles that may read its table and own it (or are members of the owner); the owner's key sees all, as in the
    * tail.
    */
   async #held({ request, response }: Asked): Promise<void> {
-    const { held: runner, who } = this.#logins.session(request);
+    const { held: runner, who } = this.#requests.session(request);
     const of = readHeld(await readObject(request));
     const none = new Refused(
       'not_found',
@@ -281,7 +180,7 @@ export class ConsoleApi {
       const sql = ownedTable(of);
       const run = () =>
         runner?.run({ sql, write: false, own: true }, goneOf(response)) ?? Promise.resolve(null);
-      const answer = await this.#run({ request, response }, run);
+      const answer = await this.#requests.run({ request, response }, run);
       if (response.headersSent) return;
       const [oid = null] = answer?.tables[0]?.rows[0] ?? [];
       if (oid === null) throw none;
@@ -296,14 +195,14 @@ export class ConsoleApi {
   async #list(asked: Asked): Promise<void> {
     const deps = this.#listDeps(asked);
     const call = readList(await readObject(asked.request));
-    const answer = await this.#run(asked, () => listRequests(call, deps));
+    const answer = await this.#requests.run(asked, () => listRequests(call, deps));
     if (answer !== null) writeJson(asked.response, 200, answer);
   }
 
   async #find(asked: Asked): Promise<void> {
     const deps = this.#listDeps(asked);
     const { id } = await readObject(asked.request);
-    const found = await this.#run(asked, () => findRequest(String(id), deps));
+    const found = await this.#requests.run(asked, () => findRequest(String(id), deps));
     if (asked.response.headersSent) return;
     if (found === null)
       throw new Refused(
@@ -314,7 +213,7 @@ export class ConsoleApi {
   }
 
   #listDeps({ request, response }: Asked): ListDeps {
-    const { runner, who } = this.#logins.ofRole(request);
+    const { runner, who } = this.#requests.ofRole(request);
     const gone = goneOf(response);
     // A frozen database would hold up what is remembered.
     const isAway = this.#deps.answers.ready() !== null;
@@ -327,7 +226,7 @@ export class ConsoleApi {
 
   /** One at a time for each session. */
   async #retry({ request, response }: Asked): Promise<void> {
-    const { runner, ended } = this.#logins.ofRole(request);
+    const { runner, ended } = this.#requests.ofRole(request);
     const { filter, force } = readRetry(await readObject(request));
     if (this.#retries(runner).last?.state.kind === 'running')
       throw new Refused('overloaded', 'a retry is running already: wait for it, or cancel it');
@@ -338,32 +237,18 @@ export class ConsoleApi {
   }
 
   async #retryState({ request, response }: Asked): Promise<void> {
-    const { runner } = this.#logins.ofRole(request);
+    const { runner } = this.#requests.ofRole(request);
     writeJson(response, 200, this.#retries(runner).last?.state ?? null);
   }
 
   async #cancelRetry({ request, response }: Asked): Promise<void> {
-    const { runner } = this.#logins.ofRole(request);
+    const { runner } = this.#requests.ofRole(request);
     this.#retries(runner).last?.cancel();
     writeJson(response, 200, {});
   }
 
-  /** null: the engine has refused it, and the refusal was answered. */
-  async #run<T>({ request, response }: Asked, run: () => Promise<T>): Promise<T | null> {
-    try {
-      return await run();
-    } catch (error) {
-      // The role may no longer log in.
-      if (error instanceof Refused && error.refusal.code === 'login_required')
-        this.#deps.sessions.end(tokenOf(request));
-      if (!(error instanceof SqlFailure)) throw error;
-      writeSqlError(response, error.error);
-      return null;
-    }
-  }
-
   async #tail({ request, response }: Asked): Promise<void> {
-    const session = this.#logins.session(request);
+    const session = this.#requests.session(request);
     const role = session.who.kind === 'role' ? session.who.user : '';
     const own = this.#watching.get(role) ?? 0;
     const all = [...this.#watching.values()].reduce((sum, count) => sum + count, 0);
@@ -381,7 +266,7 @@ export class ConsoleApi {
   }
 
   async #write({ request, response }: Asked, value: () => unknown): Promise<void> {
-    this.#logins.session(request);
+    this.#requests.session(request);
     writeJson(response, 200, await value());
   }
 }
@@ -396,12 +281,4 @@ function refuseOtherPages({ method, headers }: IncomingMessage): void {
   if (method === 'GET') return;
   if (site === undefined && headers['x-headgate-console'] === undefined) throw new Refused('foreign_page');
   if (!/^application\/json\s*(;|$)/i.test(headers['content-type'] ?? '')) throw new Refused('foreign_page');
-}
-
-/** Aborts once nobody waits for the answer. */
-function goneOf(response: ServerResponse): AbortSignal {
-  const gone = new AbortController();
-  if (response.destroyed) gone.abort();
-  else response.once('close', () => gone.abort());
-  return gone.signal;
 }

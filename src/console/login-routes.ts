@@ -1,6 +1,6 @@
 /**
  * How the console is entered and left: `login`, `logout`, `tab`, `share`, `shared-link` and `local` of its API. Takes requests whose Host and
- * origin were checked; returns tokens of sessions, and finds the session of a token. Refuses with `login_required`, `login_failed`,
+ * origin were checked; returns tokens of sessions. Refuses with `login_required`, `login_failed`,
  * `login_rate`, `login_shared`, `overloaded`, `malformed_request`, and with the engine's own errors. A role is tried at the SQL port.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -11,7 +11,9 @@ import type { LoginRequest, SharedKey, SharedLogin } from './api.ts';
 import { readLogin, readObject, readShared } from './body.ts';
 import { writeJson, writeSqlError } from './headers.ts';
 import type { RunningStatements, SqlDoorAt } from './sql.ts';
-import type { ConsoleSession, ConsoleSessions, ConsoleUser, SharedLink } from './sessions.ts';
+import { tokenOf } from './request-sessions.ts';
+import type { Asked, RequestSessions, RoleUser } from './request-sessions.ts';
+import type { ConsoleSession, ConsoleSessions, SharedLink } from './sessions.ts';
 import { SqlRunner } from './sql.ts';
 
 export interface LoginDeps {
@@ -25,20 +27,6 @@ export interface LoginDeps {
   readonly observe: Observe;
 }
 
-export interface Asked {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-}
-
-type RoleUser = ConsoleUser & { readonly kind: 'role' };
-
-/** A session with a role. */
-interface OfRole {
-  readonly runner: SqlRunner;
-  readonly who: RoleUser;
-  readonly ended: AbortSignal;
-}
-
 /** The token of a session that begins; null: it cannot. */
 type Begin = (who: RoleUser, runner: SqlRunner) => string | null;
 
@@ -50,11 +38,13 @@ interface Attempted {
 
 export class LoginRoutes {
   readonly #deps: LoginDeps;
+  readonly #requests: RequestSessions;
   /** Of all sessions. */
   readonly #running: RunningStatements;
 
-  constructor(deps: LoginDeps, running: RunningStatements) {
+  constructor(deps: LoginDeps, requests: RequestSessions, running: RunningStatements) {
     this.#deps = deps;
+    this.#requests = requests;
     this.#running = running;
   }
 
@@ -143,8 +133,8 @@ export class LoginRoutes {
   async share({ request, response }: Asked): Promise<void> {
     const { sessions, clock, observe } = this.#deps;
     await readObject(request, limits.consoleLoginBytesMax);
-    const session = this.session(request);
-    const { user } = this.ofRole(request).who;
+    const session = this.#requests.session(request);
+    const { user } = this.#requests.ofRole(request).who;
     if (session.login.maker !== null) throw new Refused('login_shared', 'this login is shared no further');
     const key = sessions.share(session, request.headers.host ?? '', clock());
     if (key === null)
@@ -191,8 +181,8 @@ export class LoginRoutes {
   /** A token for another tab, or for this one in another database, which the role must be able to enter. */
   async tab({ request, response }: Asked): Promise<void> {
     const { sessions, clock } = this.#deps;
-    const session = this.session(request);
-    const { who } = this.ofRole(request);
+    const session = this.#requests.session(request);
+    const { who } = this.#requests.ofRole(request);
     const { database = who.database } = await readObject(request, limits.consoleLoginBytesMax);
     if (typeof database !== 'string' || database === '' || database.includes('\0'))
       throw new Refused('malformed_request', 'database is the name of a database');
@@ -224,30 +214,10 @@ export class LoginRoutes {
     if (token === null) throw new Refused('overloaded');
     writeJson(response, 200, { token });
   }
-
-  session(request: IncomingMessage): ConsoleSession<SqlRunner | null> {
-    const { sessions, clock } = this.#deps;
-    const counts = request.headers['x-headgate-auto'] === undefined;
-    const session = sessions.find(tokenOf(request), clock(), counts);
-    if (session === null) throw new Refused('login_required');
-    return session;
-  }
-
-  ofRole(request: IncomingMessage): OfRole {
-    const { held, who, ended } = this.session(request);
-    if (held === null || who.kind !== 'role')
-      throw new Refused('login_required', 'this session may only watch');
-    return { runner: held, who, ended: ended.signal };
-  }
 }
 
 /** Links are made in sessions with a role. */
 function roleOf({ who }: ConsoleSession<unknown>): RoleUser {
   if (who.kind !== 'role') throw new Refused('login_failed');
   return who;
-}
-
-/** '': none. */
-export function tokenOf({ headers }: IncomingMessage): string {
-  return /^Bearer ([\w-]{1,128})$/.exec(headers.authorization ?? '')?.[1] ?? '';
 }
