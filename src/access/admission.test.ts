@@ -16,8 +16,8 @@ function networks(text: string): Networks {
 
 const proxies = networks('10.0.0.0/8, fd00::/8');
 
-suite('whose request it is', () => {
-  test('X-Forwarded-For, read from its end for as long as proxies wrote it', () => {
+suite('the address of a client is read from its peer and the headers of trusted proxies', () => {
+  test('the client address in X-Forwarded-For is read from its end, past trusted proxies and no further', () => {
     for (const [peer, header, expected] of [
       ['203.0.113.9', '198.51.100.1', '203.0.113.9'],
       ['10.0.0.1', undefined, '10.0.0.1'],
@@ -77,7 +77,7 @@ suite('whose request it is', () => {
   });
 });
 
-suite('rate limits', () => {
+suite('a rate limit bounds the requests of each name', () => {
   test('a rate limit admits a burst, then requests at the rate', () => {
     const limit = new RateLimit({ count: 3, perMs: 3_000, burst: 3 }, 10);
     assert.deepEqual(
@@ -132,7 +132,7 @@ suite('rate limits', () => {
   });
 });
 
-test('a gate: networks first, then addresses, an IPv6 network as one; tables apart', () => {
+test('admission checks networks, then the rate of an address or IPv6 network, then the rate of each table', () => {
   let now = 0;
   const gate = new Admission({
     trustedProxies: proxies,
@@ -162,8 +162,8 @@ test('a gate: networks first, then addresses, an IPv6 network as one; tables apa
   gate.admitTable(table);
 });
 
-suite('several processes with one rate', () => {
-  test('keep it together over time, whoever takes what and whenever they tell each other', () => {
+suite('processes that share a rate limit keep it together', () => {
+  test('processes that share a rate limit pass no more together than the rate and a burst of each', () => {
     fc.assert(
       fc.property(
         fc.array(fc.tuple(fc.nat(2), fc.integer({ min: 1, max: 400 })), { minLength: 1, maxLength: 600 }),
@@ -190,7 +190,7 @@ suite('several processes with one rate', () => {
     );
   });
 
-  test('a flood finds no second in which more pass than the rate and a small burst of each', () => {
+  test('processes that share a rate limit let a flood pass the rate and a small burst of each in any second', () => {
     for (const of of [1, 2, 4]) {
       const limits = Array.from(
         { length: of },

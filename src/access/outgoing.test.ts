@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { createResolver } from './outgoing.ts';
 
-test('names whose servers do not answer are looked up one at a time, and keep nobody else waiting', async () => {
+test('the resolver looks up host names that do not answer one at a time, and delays no name that answered before', async () => {
   const asked: string[] = [];
   const dead = new Map<string, (error: Error) => void>();
   const resolve = createResolver((host) => {
@@ -28,7 +28,7 @@ test('names whose servers do not answer are looked up one at a time, and keep no
   assert.deepEqual(asked, ['live', 'dead1', 'live', 'dead2', 'new']);
 });
 
-test('a name that is slow for once is no longer looked up beside others', async () => {
+test('the resolver no longer looks up a host name beside others once its lookup was slow', async () => {
   const ends: (() => void)[] = [];
   let isSlow = false;
   const resolve = createResolver(

@@ -27,7 +27,7 @@ function folderOf(t: TestContext): string | null {
   return folder;
 }
 
-test('files that change are taken up by themselves: whole pairs only, also through links', async (t) => {
+test('a TLS source takes up changed certificate files by itself, as whole pairs only, also through links', async (t) => {
   const folder = folderOf(t);
   if (folder === null) return;
   const authority = makeAuthority(folder);
@@ -121,7 +121,7 @@ test('a TLS source refuses unusable files when it opens, without quoting their c
   }
 });
 
-test('a certificate that is not valid is warned of, and takes the place of none that is', async (t) => {
+test('a TLS source warns of an invalid certificate and does not replace a valid one by it', async (t) => {
   const folder = folderOf(t);
   if (folder === null) return;
   const authority = makeAuthority(folder);
@@ -171,7 +171,7 @@ test('a certificate that is not valid is warned of, and takes the place of none 
   assert.equal(told().at(-1), 'expired');
 });
 
-test('a client of TLS 1.2 has one handshake on a connection', async (t) => {
+test('a TLS 1.2 client cannot renegotiate on an open connection', async (t) => {
   const folder = folderOf(t);
   if (folder === null) return;
   const { cert, key } = makeAuthority(folder).issue('one', 'one');
