@@ -70,7 +70,7 @@ const problem = (type: string, detail: string, status = 400) => ({
   body: { type: `urn:ietf:params:acme:error:${type}`, detail },
 });
 
-suite('an authority', () => {
+suite('the ACME client bounds its trust in an authority', () => {
   test('an ACME authority accepts signed requests, each with its own nonce', async () => {
     const { signed, open, accountKey, asked } = stand();
     const authority = await open();

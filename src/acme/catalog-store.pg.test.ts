@@ -27,7 +27,7 @@ function storeOn(client: Client, key: Buffer) {
   return storeInCatalog(of, sealing, async (sql, values) => (await client.query(sql, [...values])).rows);
 }
 
-suite('a certificate that Headgates share', () => {
+suite('several Headgates share one ACME certificate in the catalog', () => {
   test('one Headgate at a time requests the shared certificate, and the others read what it stored', async (t) => {
     const client = await catalogOf(t);
     const key = randomBytes(32);

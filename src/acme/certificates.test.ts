@@ -9,7 +9,7 @@ import { nothing, parseState, renewalMs } from './certificate-state.ts';
 
 const nowMs = Date.parse('2026-03-04T05:06:07Z');
 
-suite('DER', () => {
+suite('DER values have the encoding of X.690', () => {
   test('DER values are encoded as X.690 specifies', () => {
     assert.equal(oid('1.2.840.10045.4.3.2').toString('hex'), '06082a8648ce3d040302');
     assert.equal(integer(2).toString('hex'), '020102');
@@ -26,8 +26,8 @@ suite('DER', () => {
   });
 });
 
-suite('requests and certificates', () => {
-  test('a request holds the names and proves the key, as openssl reads it', (t) => {
+suite('certificate requests and certificates are made and checked', () => {
+  test('a certificate request holds the names and proves the key, as openssl reads it', (t) => {
     if (requireTool(t, 'openssl') === null) return;
     const names = ['hooks.example.com', 'b.example.com'];
     const request = certificateRequest(names, newKey());
@@ -39,7 +39,7 @@ suite('requests and certificates', () => {
     assert.match(stdout, /ecdsa-with-SHA256/);
   });
 
-  test('an authority is shown the name and the digest, in an extension that must be known', () => {
+  test('the TLS-ALPN-01 certificate has the name and the digest of the challenge in a critical extension', () => {
     const { chain, key } = challengeCertificate('hooks.example.com', 'token.thumb', nowMs);
     const certificate = new X509Certificate(chain);
     assert.equal(certificate.subjectAltName, 'DNS:hooks.example.com');
@@ -70,7 +70,7 @@ suite('requests and certificates', () => {
   });
 });
 
-suite('what is kept', () => {
+suite('the certificate state is stored, read back and renewed in time', () => {
   test('stored certificate state is read back, and unreadable state counts as none', () => {
     const certificate = challengeCertificate('a.example.com', 'x', nowMs);
     const state = { ...nothing, account: newKey(), certificate, failures: 2, reason: 'no' };

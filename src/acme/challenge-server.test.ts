@@ -20,7 +20,7 @@ const challenge = {
   authorization: 'token-of-sixteen.thumb',
 };
 
-suite('the port that an authority asks over HTTP', () => {
+suite('the HTTP-01 port answers the questions of an ACME authority', () => {
   /** What is answered to these bytes. */
   const say = (port: number, bytes: string): Promise<string> =>
     new Promise((resolve) => {
@@ -76,7 +76,7 @@ suite('the port that an authority asks over HTTP', () => {
   });
 });
 
-suite('what an authority is shown over TLS', () => {
+suite('the listener answers TLS-ALPN-01 challenges of an ACME authority', () => {
   async function door(t: TestContext) {
     const folder = await mkdtemp(join(tmpdir(), 'headgate-acme-'));
     onEnd(t, 'folder', () => rm(folder, { recursive: true }));
@@ -143,7 +143,7 @@ suite('what an authority is shown over TLS', () => {
     assert.equal(await shown(ask), 'refused');
   });
 
-  test('the certificate’s file is not made anew, and is its owner’s alone', async (t) => {
+  test('the file of the ACME certificate is not made anew by a start, and only its owner may read it', async (t) => {
     const { folder, file } = await door(t);
     const before = await readFile(file, 'utf8');
     await ensureTlsFile(folder, Date.now());

@@ -61,7 +61,7 @@ function keeperOf(t: TestContext, world: Partial<World> = {}) {
   return { it, keeper, shown, kinds, said, told: (n: number) => until(() => said.length >= n) };
 }
 
-suite('the keeper of a certificate', () => {
+suite('certificate renewal requests, keeps and renews one certificate', () => {
   test('certificate renewal requests a missing certificate, serves the challenges meanwhile, and then waits', async (t) => {
     const challenge = { domain: 'a.example.com', token: 't', authorization: 't.x' };
     const accounts: string[] = [];
@@ -93,7 +93,7 @@ suite('the keeper of a certificate', () => {
     assert.equal(accounts[0], accounts[1]);
   });
 
-  test('a failure keeps the old one, is told, and is waited for until the pause is over or its owner asks', async (t) => {
+  test('a failed certificate renewal keeps the old certificate, is reported, and is repeated after its pause or on demand', async (t) => {
     const certificate = certificateAt(bornMs);
     const world = keeperOf(t, {
       kept: { ...nothing, account: newKey(), certificate },
@@ -116,7 +116,7 @@ suite('the keeper of a certificate', () => {
     assert.deepEqual([it.kept.failures, it.kept.reason, it.kept.notBeforeMs], [0, null, 0]);
   });
 
-  test('a start does not ask before the pause of the one before is over', async (t) => {
+  test('certificate renewal waits at a start until the pause of the previous process is over', async (t) => {
     const { keeper, kinds } = keeperOf(t, {
       kept: { ...nothing, failures: 3, reason: 'no', notBeforeMs: bornMs + 1 },
     });
