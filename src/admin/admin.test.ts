@@ -54,7 +54,7 @@ async function answerTo(port: number, bytes: string): Promise<string> {
   return text;
 }
 
-test('HEAD, other methods, bodies that nobody reads, and what is no request', async (t) => {
+test('the admin port answers HEAD, and refuses other methods, malformed requests and large headers', async (t) => {
   const { address } = await openedAdmin(t);
   const url = `http://127.0.0.1:${address.port}`;
   const head = await fetch(`${url}/healthz?x=1`, { method: 'HEAD' });
@@ -74,7 +74,7 @@ test('HEAD, other methods, bodies that nobody reads, and what is no request', as
   assert.match(await answerTo(address.port, large), /^HTTP\/1\.1 431 [^]*"headers_too_large"/);
 });
 
-test('closing ends connections that are open, and a handler is asked first', async (t) => {
+test('the admin port asks an added handler first, and close() ends open connections', async (t) => {
   const admin = await openedAdmin(t, (request, response) => {
     if (request.url !== '/more') return false;
     response.end('more');
@@ -91,7 +91,7 @@ test('closing ends connections that are open, and a handler is asked first', asy
   await closed;
 });
 
-test('health, readiness with its reason, metrics, and nothing else', async (t) => {
+test('the admin port serves health, readiness with its reason and metrics, and nothing else', async (t) => {
   let reason: string | null = 'the engine is starting';
   const admin = await openAdmin({
     host: '127.0.0.1',
@@ -116,7 +116,7 @@ test('health, readiness with its reason, metrics, and nothing else', async (t) =
   assert.equal(((await missing.json()) as { code: string }).code, 'not_found');
 });
 
-test('metrics count what was observed', async () => {
+test('metrics count requests, rows, refusals, groups and engine restarts', async () => {
   const { observe, text } = metrics();
   observe(answered());
   observe(answered({ table: { ...table } }));
@@ -154,7 +154,7 @@ test('metrics count what was observed', async () => {
   }
 });
 
-test('tables beyond the bound are counted together', async () => {
+test('metrics count the tables beyond the bound together as "other"', async () => {
   const { observe, text } = metrics(2);
   for (let i = 0; i < 1_000; i++) observe(answered({ table: { ...table, table: `t${i % 100}` } }));
   const series = (await text()).split('\n').filter((line) => line.startsWith('headgate_requests_total{'));
@@ -194,7 +194,7 @@ test('a log line is one JSON object', () => {
   assert.deepEqual(logged('json', 'info', answered()), []);
 });
 
-test('no text from outside makes a line, a field or a colour of its own', () => {
+test('text from outside adds no line, field or colour to the log', () => {
   const hostile = 'x\n{"level":"error"}\r\u001b[31m\u0007\u202e\u2028 level=error';
   const observation: Observation = { kind: 'engine.lost', engine: hostile, reason: hostile };
   const [json] = logged('json', 'info', observation);
@@ -238,7 +238,7 @@ test('metrics count open streams', async () => {
   assert.match(said, /^headgate_gateway_rows_total\{route="stream"\} 7$/m);
 });
 
-test('metrics of WebSockets, the catalog and kept requests', async () => {
+test('metrics count WebSockets, catalog tables and stored rejected requests', async () => {
   const { observe, text } = metrics();
   observe({ kind: 'websocket.opened', table });
   observe({ kind: 'websocket.opened', table });
@@ -282,7 +282,7 @@ test('metrics of WebSockets, the catalog and kept requests', async () => {
   }
 });
 
-test('an error is logged with its stack and its causes', () => {
+test('an error appears in the log with its stack and its causes', () => {
   const error = new Error('outer', { cause: new Error('inner') });
   const [line] = logged('json', 'info', { kind: 'request.failed', requestId: 'id', error });
   const parsed = JSON.parse(line ?? '') as { error: string; requestId: string; level: string };

@@ -8,7 +8,7 @@ import { fileOutput, streamOutput } from './log-output.ts';
 
 const lost = (lines: number, reason: string): string => `${lines} lost: ${reason}\n`;
 
-test('a file that is full loses lines, and says how many as soon as it takes one', (t) => {
+test('a full log file loses lines, and the log tells their number as soon as the file takes one', (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'hg-output-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const path = join(folder, 'log');

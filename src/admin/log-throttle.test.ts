@@ -19,7 +19,7 @@ function thinnedAt(burst: number, perSecond: number) {
   return { state, thinned, passing };
 }
 
-test('a burst of a kind goes through, then so many a second, and what is left out is told', () => {
+test('the log throttle passes a burst of each kind, then some lines a second, and tells the number of omitted lines', () => {
   const { state, thinned, passing } = thinnedAt(5, 2);
   assert.equal(passing('a', 100), 5);
   assert.equal(passing('b', 3), 3);
@@ -51,7 +51,7 @@ function linesOf(level: LogLevel, observations: readonly Observation[]): string[
   return lines;
 }
 
-test('a log is thinned by kind and level, tells the rest at its end, and not at all where all was asked for', () => {
+test('the log throttle tells omitted lines at the end, keeps other levels, and omits nothing at level debug', () => {
   const error = { kind: 'engine.said', line: 'ERROR:  x' } as const;
   const flood = Array.from({ length: 1_000 }, (): Observation => error);
   const panic = { kind: 'engine.said', line: 'PANIC:  x' } as const;

@@ -50,7 +50,7 @@ function sampled() {
 
 const kinds = (told: readonly RequestLine[]) => told.map(({ kind }) => kind);
 
-suite('request lines', () => {
+suite('the request log bounds its lines under load', () => {
   test('the request log prints few requests one by one, at once', () => {
     const { clock, told, observe } = sampled();
     for (let i = 0; i < 40; i++) {
@@ -105,7 +105,7 @@ suite('request lines', () => {
   });
 });
 
-suite('request lines in the log', () => {
+suite('the lines of the request log depend on level and format', () => {
   function logged(
     format: 'json' | 'pretty',
     level: 'debug' | 'info' | 'warn',
@@ -140,7 +140,7 @@ suite('request lines in the log', () => {
     );
   });
 
-  test('request log lines appear in text logs at info only: not in JSON, long at debug, none at warn', () => {
+  test('request lines appear in text logs at level info, at length at debug, and neither at warn nor in JSON', () => {
     assert.equal(logged('json', 'info', stored, refused), '');
     assert.equal(logged('pretty', 'warn', stored, refused), '');
     assert.match(logged('pretty', 'debug', stored), /^00:00:00\.000 DEBUG request\.answered [^\n]*\n$/);
