@@ -156,7 +156,7 @@ for (const [name, begin, end] of conditions) {
   });
 }
 
-test('every rule is tried above, and those that Prometheus has are the same there', async () => {
+test('every alert rule has a test case, and the alert rules for Prometheus agree with those of Headgate', async () => {
   assert.deepEqual(
     [...new Set(conditions.map(([name]) => name))],
     rules.map(({ name }) => name),
@@ -212,7 +212,7 @@ test('every metric that an alert rule reads exists', async () => {
   );
 });
 
-test('an alert that fires and resolves is reported once each, and a thousand alerts cause no flood of messages', async (t) => {
+test('an alert that fires and resolves is reported once each, and a thousand alerts cause few messages', async (t) => {
   const it = await stage(t);
   for (let i = 0; i < 20; i++) {
     it.notReady = i % 4 === 3 ? null : 'away';
@@ -241,7 +241,7 @@ test('an alert that fires and resolves is reported once each, and a thousand ale
   assert.ok(it.bodies.length <= 2 * limits.alertPerHour + limits.alertBurst, String(it.bodies.length));
 });
 
-test('a receiver that hangs, redirects, answers 500 or without end is tried again, and told once when it is there', async (t) => {
+test('an alert is sent again while its receiver hangs, redirects or fails, and arrives once when the receiver is back', async (t) => {
   const it = await stage(t);
   let elsewhere = 0;
   const bad: readonly (readonly [RegExp, Stage['answer']])[] = [
@@ -285,7 +285,7 @@ test('an alert receiver that hangs is cut off when the service stops, and short 
   assert.deepEqual(it.said, []);
 });
 
-test('an alert reported before a restart is not reported again, and its end is', async (t) => {
+test('an alert reported before a restart is not reported again, and its end is reported', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'headgate-alerts-'));
   onEnd(t, 'folder', () => rm(folder, { recursive: true }));
   const file = keptIn(folder);

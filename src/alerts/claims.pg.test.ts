@@ -139,7 +139,7 @@ test('a Headgate that is gone or whose alert receiver is silent leaves its claim
   assert.deepEqual((await it.client.query('SELECT FROM headgate.alert')).rowCount, 0);
 });
 
-test('a restart repeats nothing, and while the database is away each tells what it sees', async (t) => {
+test('a restarted Headgate repeats no alert, and without the database each Headgate reports for itself', async (t) => {
   const it = await stage(t, 2);
   const [first, second] = it.members;
   assert(first !== undefined && second !== undefined);

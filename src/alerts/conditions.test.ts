@@ -105,7 +105,7 @@ test('an alert condition reports as its state table says', async () => {
   );
 });
 
-test('growth is that of the window, of what began anew from nothing, and bounded', () => {
+test('the growth of a counter in an alert is that of its window, survives a reset to zero, and is bounded in names', () => {
   const growth = new Growth();
   const grown = (value: number, nowMs: number) => growth.grown('a', value, 1_000, nowMs);
   assert.equal(grown(0, 0), 0);
