@@ -72,7 +72,7 @@ process_resident_memory_bytes{listener="1"} 50
   assert.equal(healthOf('').p99, null);
 });
 
-test('the wizard knows every sender, and makes only secrets that can be made up', async () => {
+test("the console's wizard knows every sender, and makes a secret for each sender without a key pair", async () => {
   assert(senderInfos().length > 90);
   for (const { id, paired, rank, form } of senderInfos()) {
     assert.equal(makeSecret(id, false) === null, paired, id);
@@ -100,7 +100,7 @@ test('the wizard knows every sender, and makes only secrets that can be made up'
   assert.equal(await sendTest({ ...test, secret: '' }, who, at), null);
 });
 
-test('the machine: disk, a flush once a minute, and what the certificates of the doors are for', async (t) => {
+test("the console's machine data has the disk, one flush time a minute, and the certificate of each door", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'headgate-machine-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const pair = findTool('openssl') === null ? null : makeAuthority(folder).issue('server', 'server');

@@ -74,7 +74,7 @@ function said(sender: Sender, secret: string, sent: SignedRequest) {
   return { title, says, cause, reason };
 }
 
-suite('a refusal in a sentence', () => {
+suite('the console explains each refusal in a sentence', () => {
   test('each refusal code of a request has an explaining sentence and advice', () => {
     for (const [code, { status }] of Object.entries(refusals)) {
       const it = { ...plain, code, status, reason: refusals[code as keyof typeof refusals].message };
@@ -86,7 +86,7 @@ suite('a refusal in a sentence', () => {
     }
   });
 
-  test('a request that led to no endpoint is known by the last part of its path', () => {
+  test('the console names a request without an endpoint by the last part of its path', () => {
     const it = { ...plain, status: 404, code: 'not_found', path: '/webhook/dev/public/paymets' };
     assert.equal(briefOf(it), 'No endpoint at …/paymets');
     assert.equal(briefOf({ ...it, path: '/a/b/' }), 'No endpoint at …/b/');
@@ -102,7 +102,7 @@ suite('a refusal in a sentence', () => {
     assert.equal(briefOf(it), 'Column total does not fit');
   });
 
-  test('a body that is not JSON is said to be none, with the place, and promises nothing of a retry', () => {
+  test('the explanation of a body that is not JSON says where, and that a retry cannot help', () => {
     const reason = 'failed to decode webhook JSON payload: unexpected character at byte 1';
     const it = { ...plain, code: 'payload_undecodable', status: 422, reason };
     assert.equal(explain(it).title, 'The body is not JSON: unexpected character at byte 1.');
@@ -141,7 +141,7 @@ suite('a refusal in a sentence', () => {
   });
 
   for (const sender of senders.values())
-    test(`explanations for ${sender.id}: stale, tampered, unsigned and wrongly signed requests`, () => {
+    test(`the console explains stale, tampered, unsigned and wrongly signed requests of ${sender.id}`, () => {
       const keys = sender.makeSecret(randomFrom('one'));
       const others = sender.makeSecret(randomFrom('two'));
       const wrong = said(sender, keys.secret, requestOf(sender, others));

@@ -22,7 +22,7 @@ async function isDone(promise: Promise<unknown>): Promise<boolean> {
   return done;
 }
 
-suite('fence of one process', () => {
+suite('a fence of one process waits for its streams and lanes', () => {
   test('a fence of one process asks once for all waiting streams, and once more for later ones', async () => {
     const asked: number[] = [];
     const fence = new Fence((id) => asked.push(id));
@@ -113,7 +113,7 @@ suite('fence of one process', () => {
   });
 });
 
-suite('fences of all processes', () => {
+suite('a fence of all processes waits for each listener process', () => {
   const child = (settle: ListenerChild['settle'], commitName = 'x') =>
     ({ settle, commitName }) as unknown as ListenerChild;
 

@@ -6,7 +6,7 @@ import { onEnd } from '../../../test/support/cleanup.ts';
 import { testDatabase } from '../../../test/support/postgres.ts';
 import { commitsEnded } from './wait-for-commits.ts';
 
-test('the commits of a dead process are waited for, and no session of another role that has their name', async (t) => {
+test('the commits of a dead listener process are waited for, and sessions of other roles with their name are not', async (t) => {
   const database = await testDatabase(t);
   const admin = await database.connect();
   await admin.query("create role impostor login password 'its own'");
