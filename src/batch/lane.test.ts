@@ -71,8 +71,8 @@ function bench(given: Partial<Limits> = {}) {
 const codeOf = (outcome: Outcome) =>
   outcome.kind === 'committed' ? 'committed' : `${outcome.kind} ${outcome.refusal.code}`;
 
-suite('lane', () => {
-  test('requests of one turn are one group; what arrives during a commit is the next', async () => {
+suite('a lane puts its requests into bounded groups and settles each receipt once', () => {
+  test('a lane makes one group of the requests of one turn, and the next group of those that arrive during its commit', async () => {
     const { lane, groups, at, endTurn, finish } = bench();
     const receipts = [lane.submit(rowsOf(one, 10)), lane.submit(rowsOf(one, 10))];
     assert.equal(lane.state, 'gathering');
@@ -91,7 +91,7 @@ suite('lane', () => {
     assert.equal(at.idle, 1);
   });
 
-  test('a group keeps within rows, bytes and one version of the table, in order', async () => {
+  test('a group of a lane keeps within its bounds on rows and bytes and has one version of the table', async () => {
     const { lane, endTurn, finish } = bench({ laneRowsMax: 100, laneBytesMax: 10_000 });
     const altered = table();
     for (let i = 0; i < 5; i++) void lane.submit(rowsOf(one, 1));
@@ -131,7 +131,7 @@ suite('lane', () => {
     assert.equal((await Promise.all(waiting)).length, 10);
   });
 
-  test('a table that is slow gets small groups and a short queue, and what would come too late is not begun', async () => {
+  test('the lane of a slow table commits small groups, keeps a short queue, and begins no request that would be late', async () => {
     const { lane, at, groups, endTurn, finish } = bench({
       laneRowsMax: 1_000,
       groupRowsMax: 64,
@@ -176,7 +176,7 @@ suite('lane', () => {
     ]);
   });
 
-  test('a lane that is empty accepts one request of any size', async () => {
+  test('an empty lane accepts one request of any size', async () => {
     const { lane, endTurn, finish } = bench();
     const receipt = lane.submit(rowsOf(one, 5_000));
     endTurn();
@@ -184,7 +184,7 @@ suite('lane', () => {
     assert.equal(codeOf(await receipt), 'committed');
   });
 
-  test('past the deadline a waiting request is aborted, one at the engine is unknown, and neither is settled twice', async () => {
+  test('past its deadline a request waiting in a lane is aborted, one at the engine is unknown, and each is settled once', async () => {
     const { lane, at, endTurn, finish } = bench();
     const atEngine = lane.submit(rowsOf(one, 1));
     endTurn();
@@ -227,7 +227,7 @@ suite('lane', () => {
     assert.equal(lane.state, 'idle');
   });
 
-  test('rows of a chain are refused once rows of it were, whatever refused those', async () => {
+  test('a lane refuses the later rows of a chain after any refusal of earlier rows', async () => {
     const broken = async (refuse: (b: ReturnType<typeof bench>) => Promise<void> | void) => {
       const room = bench();
       const chain: Chain = { broken: false };
@@ -289,7 +289,7 @@ suite('lane', () => {
     await finish();
   });
 
-  test('every receipt is settled exactly once, whatever happens in whatever order', async () => {
+  test('a lane settles every receipt exactly once, in any order of events', async () => {
     const event = fc.oneof(
       fc.record({
         do: fc.constant('submit' as const),
@@ -329,8 +329,8 @@ suite('lane', () => {
   });
 });
 
-suite('lanes', () => {
-  test('tables commit side by side; drain commits what waits and refuses what comes', async () => {
+suite('lanes of several tables share the clock and the drain', () => {
+  test('lanes of several tables commit side by side; a drain commits waiting requests and refuses new ones', async () => {
     const { options, groups, endTurn, finish } = bench();
     const lanes = new Lanes(options.commit, options, options.endOfTurn);
     const two = table(2);
@@ -356,7 +356,7 @@ suite('lanes', () => {
     lanes.close();
   });
 
-  test('deadlines are looked at while requests wait, and nothing is when none does', async (t) => {
+  test('lanes check deadlines only while requests wait', async (t) => {
     t.mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
     const { options, groups, at, endTurn, finish } = bench();
     let looks = 0;
@@ -413,7 +413,7 @@ suite('lanes', () => {
 
 const limits = { groupRowsMax: 2_048, groupTargetMs: 500 };
 
-test('groups of a table of any speed come to take about as long as they should, and never more than that for long', () => {
+test("the size of a lane's groups adapts so that a group of a table of any speed takes about the target time", () => {
   fc.assert(
     fc.property(
       fc.double({ min: 0.001, max: 100, noNaN: true }),
@@ -432,7 +432,7 @@ test('groups of a table of any speed come to take about as long as they should, 
   );
 });
 
-test('a lock that is held costs a few small groups, and nothing after them', () => {
+test("the size of a lane's groups falls during a held lock and recovers within a few groups after it", () => {
   const pace = new Pace(limits);
   for (let i = 0; i < 4; i++) pace.record(pace.groupRows, 2_000);
   assert(pace.groupRows < 512, `${pace.groupRows}`);
@@ -440,7 +440,7 @@ test('a lock that is held costs a few small groups, and nothing after them', () 
   assert.equal(pace.groupRows, 2_048);
 });
 
-test('small slow groups do not reduce the size of large ones', () => {
+test("small slow groups do not reduce the size of a lane's large groups", () => {
   const pace = new Pace(limits);
   for (let i = 0; i < 10; i++) pace.record(1, 20);
   assert.equal(pace.groupRows, 2_048);

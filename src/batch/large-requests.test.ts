@@ -79,7 +79,7 @@ test("large requests without a chain commit beside their table's lane, a bounded
   lanes.close();
 });
 
-test('rows of a table with a key, of a chain, and those that delete keep their order', async () => {
+test("large requests with a key, in a chain or with deletes are committed in order in their table's lane", async () => {
   const { lanes, groups, endTurn, finishAll } = bench();
   const keyed = targetOf({ oid: 1, shape: { key: [{ name: 'data', generated: null }] } });
   const chain: Chain = { broken: false };
@@ -103,7 +103,7 @@ test('rows of a table with a key, of a chain, and those that delete keep their o
   lanes.close();
 });
 
-test('a large request is refused before it is read where those beside its table leave no room', async () => {
+test('a large request is refused before its body is read if the large requests of its table leave no room', async () => {
   const { lanes, endTurn, finishAll } = bench();
   const receipts = [lanes.submit(rowsOf(one, 450))];
   endTurn();
