@@ -11,7 +11,7 @@ const create = (name: string, rest = '') =>
   `CREATE TABLE ${name} (data JSONB) WITH (connector = 'webhook') ${rest}`;
 const notFound = /no such webhook table/;
 
-suite('catalog', () => {
+suite('the catalog follows the webhook tables of a database', () => {
   test('two Headgates that start at once create one catalog, and a newer catalog version is refused', async (t) => {
     const database = await testDatabase(t);
     const catalogs = await Promise.all(Array.from({ length: 4 }, () => openCatalog(t, database)));
@@ -48,7 +48,7 @@ suite('catalog', () => {
     await assert.rejects(a.find('bills'), notFound);
   });
 
-  test('where the sessions are its own, a look at what has not changed is one short question', async (t) => {
+  test('a look at an unchanged catalog is one short query on the embedded engine', async (t) => {
     const database = await testDatabase(t, { catalog: true });
     if (database.engine.kind !== 'embedded') return t.skip('the engine may lend its sessions');
     const { find } = await openCatalog(t, database);
@@ -141,7 +141,7 @@ suite('catalog', () => {
     assert.deepEqual(open, []);
   });
 
-  test('a table whose check cannot be made is unusable, never open, and says which secret', async (t) => {
+  test('a table whose check cannot be compiled is unusable rather than open, and the reason names the secret', async (t) => {
     const database = await testDatabase(t, { catalog: true });
     const { find, spy } = await openCatalog(t, database);
     const client = await database.connect();
@@ -164,7 +164,7 @@ suite('catalog', () => {
     assert.equal((await find('checked')).check, 'unusable');
   });
 
-  test('a table of another shape is unusable until it has one jsonb column again', async (t) => {
+  test('a document table whose column is no longer jsonb is unusable until it is jsonb again', async (t) => {
     const database = await testDatabase(t, { catalog: true });
     const { find, spy } = await openCatalog(t, database);
     const client = await database.connect();

@@ -11,7 +11,7 @@ import { readRights, UntrustedSchema } from './rights.ts';
 const migrations = readMigrations();
 const gain = `BEGIN EXECUTE 'RESET ROLE'; EXECUTE 'ALTER ROLE alice SUPERUSER'; END`;
 
-suite('the owner of a database', () => {
+suite("the owner of a database gains no rights of Headgate's role there", () => {
   let server: TestServer;
   let root: Door;
   before(async () => {
@@ -49,7 +49,7 @@ suite('the owner of a database', () => {
     await alice.end();
   };
 
-  test('cannot make the schema headgate for a superuser, in whatever way it is his', async () => {
+  test("the owner of a database cannot make a schema headgate that a superuser's Headgate would use", async () => {
     await made('trap');
     await inDatabase('trap', async (open) => {
       const [alice, headgate] = [await open('alice'), await open('root')];

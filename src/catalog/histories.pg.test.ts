@@ -128,9 +128,9 @@ class Changes {
 
 const attach = 'ALTER TABLE p ATTACH PARTITION q FOR VALUES FROM (0) TO (9)';
 
-suite('histories of a catalog', () => {
+suite('a catalog snapshot is right after any history of changes', () => {
   for (const isOwn of [true, false])
-    test(`whatever is committed between two questions, over ${isOwn ? "Headgate's own" : 'any'} sessions`, async (t) => {
+    test(`the catalog is right after any commits between its queries, over ${isOwn ? "Headgate's own" : 'any'} sessions`, async (t) => {
       const server = await startServer(process.env['HEADGATE_TEST_BIN']);
       onEnd(t, 'server', () => server.close());
       const open = async () => {

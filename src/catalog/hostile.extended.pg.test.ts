@@ -50,7 +50,7 @@ function hostileOn(bin: string): void {
     await server.close();
   });
 
-  test('no webhook table and no secret comes into it, also where the search path of a role of that name leads there', async () => {
+  test('the schema headgate accepts no webhook table and no secret, even if the search path leads there', async () => {
     for (const path of ['headgate, public', 'public']) {
       await root.client.query(`SET search_path = ${path}`);
       const name = path === 'public' ? 'headgate.mine' : 'mine';
@@ -142,7 +142,7 @@ function hostileOn(bin: string): void {
     );
   });
 
-  test("a temporary relation or type does not stand before PostgreSQL's own", async () => {
+  test("catalog functions use PostgreSQL's own relations and types, not temporary ones of the same names", async () => {
     await mallory.client.query(`
       CREATE TEMP TABLE pg_class AS SELECT c.oid, c.relname, c.relnamespace, c.relkind, c.relpersistence,
         (SELECT oid FROM pg_roles WHERE rolname = 'mallory') AS relowner FROM pg_catalog.pg_class c;
@@ -220,7 +220,7 @@ function hostileOn(bin: string): void {
     await refused(mallory, 'SELECT name FROM headgate.channel');
   });
 
-  test('advisory locks hold up nothing, and IF NOT EXISTS waits for whoever creates', async () => {
+  test('advisory locks of another role delay no DDL, and CREATE TABLE IF NOT EXISTS waits for a concurrent creation', async () => {
     await mallory.client.query(`SELECT pg_advisory_lock(1212498244, 'al.t'::regclass::oid::int),
       pg_advisory_lock(hashtextextended('headgate.create al.fresh', 0)), pg_advisory_lock(7521418777024066661),
       pg_advisory_lock(7521418777024066662), pg_advisory_lock(7521418777024066663)`);
@@ -257,7 +257,7 @@ function hostileOn(bin: string): void {
     await mallory.client.query('SELECT pg_advisory_unlock_all()');
   });
 
-  test('oversized catalog values are refused, and existing ones cost their own table only', async () => {
+  test('oversized catalog values are refused, and existing ones affect their own table only', async () => {
     await refused(
       mallory,
       `INSERT INTO headgate.request (action, given) SELECT 'validate', jsonb_build_object(
@@ -303,7 +303,7 @@ function hostileOn(bin: string): void {
     assert(JSON.stringify(read.rows).length < 100_000 && read.rows.some((it) => it.table_name === 't'));
   });
 
-  test('a window that cannot be read keeps nothing of other tables from being forgotten', async () => {
+  test('an unreadable dedupe or version window does not stop the expiry of ids of other tables', async () => {
     await mallory.run(webhook('mal.forgets'));
     for (const option of ['dedupe', 'version'])
       for (const window of ['170000000 years', '999999999 days', 'infinity', 'x']) {
@@ -319,7 +319,7 @@ function hostileOn(bin: string): void {
       }
   });
 
-  test('a secret belongs to its role, not to whoever has its name later; and follows a rename and a restore', async () => {
+  test('a secret belongs to a role rather than to its name, and follows a rename of the role and a restore', async () => {
     const ownerOf = () => rows(root, `SELECT owner::text FROM headgate.secret WHERE name = 'eves'`);
     await root.client.query(`CREATE ROLE eve LOGIN; CREATE SCHEMA ev; GRANT ALL ON SCHEMA ev TO PUBLIC`);
     const eve = await open('eve');
@@ -353,7 +353,7 @@ function hostileOn(bin: string): void {
     await root.run('DROP SECRET ev.eves');
   });
 
-  test('the functions of the schema do for nobody what he may not do himself', async () => {
+  test('the functions of the schema headgate give no role rights that it lacks', async () => {
     const definers = await rows(
       root,
       `SELECT p.proname::text FROM pg_proc p WHERE p.pronamespace = 'headgate'::regnamespace
@@ -432,4 +432,4 @@ function hostileOn(bin: string): void {
 }
 
 for (const [version, bin] of someVersion())
-  suite(`a hostile role on PostgreSQL ${version}`, () => hostileOn(bin));
+  suite(`a hostile role cannot misuse the catalog on PostgreSQL ${version}`, () => hostileOn(bin));

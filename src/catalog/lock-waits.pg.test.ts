@@ -39,7 +39,7 @@ function nobodyWaitsOn(bin: string): void {
   });
   const pictureOf = (catalogTablesMax: number) => picture({ catalogTablesMax });
 
-  test('tables that are locked, or about to be, are read when they are free, and all others at once', async () => {
+  test('the catalog reads locked tables once they are free, and all other tables at once', async () => {
     await mallory.run(`CREATE TABLE mal.shown (n int DEFAULT 1) WITH (connector = 'webhook')`);
     await mallory.run(
       `CREATE TABLE mal.cut (n int, v text DEFAULT 'x') PARTITION BY RANGE (n) WITH (connector = 'webhook')`,
@@ -148,4 +148,4 @@ const versions = [
   { version: '15', bin: debianBin },
 ].filter(({ bin }) => existsSync(bin));
 for (const { version, bin } of sampleOf(versions, 1))
-  suite(`nobody waits on PostgreSQL ${version}`, () => nobodyWaitsOn(bin));
+  suite(`reading the catalog waits for no lock on PostgreSQL ${version}`, () => nobodyWaitsOn(bin));

@@ -10,8 +10,8 @@ import { makeOldCatalog, oldVersions } from '../../test/support/old-catalog.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { catalogVersion, migrate, readMigrations } from './migrate.ts';
 
-suite('migrate', () => {
-  test('old catalogs become that of a new installation, and one that was never released is refused', async (t) => {
+suite('migrations lead to the current catalog', () => {
+  test('a migrated old catalog equals that of a new installation, and an unreleased catalog version is refused', async (t) => {
     const client = await (await testDatabase(t)).connect();
     const migrations = readMigrations();
     assert.deepEqual(await migrate(client, migrations), { from: 0, to: migrations.version });
@@ -42,7 +42,7 @@ suite('migrate', () => {
     }
   });
 
-  test('every function is one that PostgreSQL accepts when it looks into its body', async (t) => {
+  test("PostgreSQL's validators accept the body of every catalog function", async (t) => {
     const client = await (await testDatabase(t)).connect();
     await migrate(client, readMigrations());
     await client.query(`set search_path = pg_catalog, pg_temp; set check_function_bodies = on`);
@@ -52,7 +52,7 @@ suite('migrate', () => {
   });
 
   // Databases of this number are never looked at again.
-  test('a function or view that changes gives the catalog a new number (HEADGATE_GOLDEN=write writes it down)', async () => {
+  test('a changed catalog function or view needs a new catalog number (HEADGATE_GOLDEN=write records it)', async () => {
     const { version, calledByTables, functions, views } = readMigrations();
     const lines = [calledByTables, functions, ...views.map(({ sql }) => sql)].join('\n').split('\n');
     const said = lines.map((line) => line.trim()).filter((line) => line !== '' && !line.startsWith('--'));
@@ -68,7 +68,7 @@ suite('migrate', () => {
     );
   });
 
-  test('numbered files hold neither functions nor views, and a view is in the file that is called like it', async () => {
+  test('numbered migrations hold neither functions nor views, and each view has a file of its name', async () => {
     const { numbered, views } = readMigrations();
     for (const { sql } of numbered)
       assert.doesNotMatch(sql, /^\s*CREATE (OR REPLACE )?(FUNCTION|PROCEDURE|VIEW)/im);
@@ -95,7 +95,7 @@ suite('migrate', () => {
     await reader.query('commit');
   });
 
-  test('a view of before gets its new columns, and what is granted stays', async (t) => {
+  test('a migration gives an existing catalog view its new columns and keeps granted and revoked rights', async (t) => {
     const client = await (await testDatabase(t)).connect();
     await makeOldCatalog(client, 27);
     const role = `reader_${(await client.query<{ name: string }>('select current_database() as name')).rows[0]?.name}`;

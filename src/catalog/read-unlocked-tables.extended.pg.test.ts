@@ -26,7 +26,7 @@ const deepDefault = (table: string) => `DO $$ DECLARE
   END LOOP;
   PERFORM pg_catalog.set_config('test.depth', low::text, false); END $$`;
 
-suite('tables that cannot be read', () => {
+suite('the catalog reads all tables around those that cannot be read', () => {
   let server: TestServer;
   let root: Door;
   let reader: Door;
@@ -52,7 +52,7 @@ suite('tables that cannot be read', () => {
   const pictureOf = (catalogTablesMax: number) => picture({ catalogTablesMax, catalogWholeMs }, () => nowMs);
   const unusable = (picture: SnapshotCache) => [...picture.snapshot.unusable.keys()].toSorted();
 
-  test('the engine cannot print a default: that table is answered 503, and all of an owner who has several', async () => {
+  test('a table whose default PostgreSQL cannot print is unusable, and so are all tables of an owner of several', async () => {
     const numbered = (name: string) =>
       `CREATE TABLE ${name} (n int, data jsonb) WITH (connector = 'webhook')`;
     for (const name of ['mal.a', 'mal.fine', 'mal.z']) await mallory.run(numbered(name));
@@ -94,7 +94,7 @@ suite('tables that cannot be read', () => {
     await mallory.client.query(`DROP TABLE ${bad.join(', ')}`);
   });
 
-  test('spoiling tables one after another does not prevent finding the unreadable ones', async () => {
+  test('tables that become unreadable one after another are all found by the catalog', async () => {
     const names = ['before', 'first', 'more_0', 'more_1', 'more_2', 'more_3'];
     for (const name of names)
       await mallory.run(`CREATE TABLE mal.${name} (n int, data jsonb) WITH (connector = 'webhook')`);
@@ -112,7 +112,7 @@ suite('tables that cannot be read', () => {
     await root.client.query(`DROP TABLE ${names.map((name) => `mal.${name}`).join(', ')}`);
   });
 
-  test('an error that any statement can meet marks no table as unreadable', async () => {
+  test('an error that any statement can meet marks no table of the catalog as unreadable', async () => {
     for (const code of ['53200', '57014', '40001']) {
       let times = 0;
       const read = () => {
@@ -124,7 +124,7 @@ suite('tables that cannot be read', () => {
     }
   });
 
-  test('tables, types and roles that are dropped while the catalog is read break no reading', async () => {
+  test('tables, types and roles dropped during a catalog reading do not fail it', async () => {
     await root.client.query(`CREATE ROLE gone LOGIN; CREATE SCHEMA gone AUTHORIZATION gone`);
     const gone = await open('gone');
     await gone.client.query(`CREATE DOMAIN gone.dom AS int DEFAULT 1; CREATE TYPE gone.mood AS ENUM ('x');

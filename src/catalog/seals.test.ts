@@ -15,7 +15,7 @@ const row = {
   secrets: [{ alias: 's' }],
 };
 
-test('a check is what Headgate has sealed, and nothing that was written beside it', () => {
+test('a check is opened from its sealed form only, and altered columns beside it are refused', () => {
   assert.equal(openCheck(row, deps), check.expression);
   const open = { ...check, shown: check.expression, payload: null };
   const plain = { ...row, expression: check.expression, sealed_expression: sealCheck(open, sealId, deps) };

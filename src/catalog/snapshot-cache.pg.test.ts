@@ -20,7 +20,7 @@ import { look, lookAt, watch, watched } from './queries.ts';
 const others = 9;
 const none = { snapshot: '', fingerprint: '' };
 
-suite('the picture of a catalog', () => {
+suite('a catalog snapshot that rereads changed tables only is complete', () => {
   let server: TestServer;
   let root: Door;
   let reader: Door;
@@ -166,7 +166,7 @@ suite('the picture of a catalog', () => {
     ]);
   });
 
-  test('a catalog snapshot rereads nothing unchanged, what is in doubt, and everything periodically', async () => {
+  test('a catalog snapshot rereads changed and doubtful tables at each look, and all tables periodically', async () => {
     let nowMs = 0;
     const picture = pictureOf({ catalogWholeMs: 1_000 }, () => nowMs);
     await update(picture, reader.client);
@@ -196,7 +196,7 @@ suite('the picture of a catalog', () => {
     assert.ok(readsAll(), 'another connection');
   });
 
-  test('the row of a table that goes unseen just before the look is gone after the next one', async () => {
+  test('the catalog row of a table dropped unnoticed just before a look is gone after the next look', async () => {
     await root.run('ALTER EVENT TRIGGER headgate_drop DISABLE');
     const left = async () =>
       (
@@ -233,7 +233,7 @@ suite('the picture of a catalog', () => {
     }
   });
 
-  test('what comes while it is prepared what is watched is watched as well', async (t) => {
+  test("tables and partitions created while the catalog's watch is being prepared are watched too", async (t) => {
     await root.run(
       `CREATE TABLE parted (data jsonb, id int) PARTITION BY RANGE (id) WITH (connector = 'webhook')`,
     );
@@ -272,7 +272,7 @@ suite('the picture of a catalog', () => {
   };
   const isReading = (text: string) => /table_versions\('\{\d/.test(text);
 
-  test('a table that changed between a look and its reading does not stay in doubt', async (t) => {
+  test('a table changed between a catalog look and its reading does not stay in doubt', async (t) => {
     await root.run(webhook('twice'));
     const hooks: QueryHooks = {};
     const { watcher, settled, table } = await watcherOf(t, () => sessionOf(t), hooks);
@@ -287,7 +287,7 @@ suite('the picture of a catalog', () => {
     assert.deepEqual([...watcher.picture.doubts], []);
   });
 
-  test('a table that is dropped while it is read is gone once a look has said so', async (t) => {
+  test('a table dropped during its reading is gone from the catalog after the next look', async (t) => {
     await root.run(webhook('short_lived'));
     const hooks: QueryHooks = {};
     const { watcher, settled, table } = await watcherOf(t, () => sessionOf(t), hooks);
@@ -307,7 +307,7 @@ suite('the picture of a catalog', () => {
     assert.deepEqual([...watcher.picture.doubts], []);
   });
 
-  test('what an earlier process knew of a table that is gone does not outlive the first look', async () => {
+  test('the first catalog look forgets a table dropped since an earlier process stored its row', async () => {
     await root.run(webhook('gone_by_now'));
     const earlier = pictureOf({});
     await update(earlier, reader.client);
@@ -328,7 +328,7 @@ suite('the picture of a catalog', () => {
     }
   });
 
-  test('a partition that came between a look and a reading, or the look before it, is watched', async (t) => {
+  test('a partition attached between a catalog look and its reading, or just before the look, is watched', async (t) => {
     await root.run('CREATE ROLE dave; CREATE TABLE late_part (data jsonb, n int)');
     for (const when of ['watched', 'looked'] as const) {
       await root.run(
@@ -353,7 +353,7 @@ suite('the picture of a catalog', () => {
     await root.run('DROP TABLE late_part; DROP ROLE dave');
   });
 
-  test('what was read while it was otherwise for a moment is read again', async () => {
+  test('a catalog row read during a temporary rename is read again', async () => {
     await root.run(`CREATE ROLE erin; ${webhook('owned')}; ALTER TABLE owned OWNER TO erin`);
     const picture = pictureOf({});
     await update(picture, reader.client);
@@ -375,7 +375,7 @@ suite('the picture of a catalog', () => {
     await root.run('DROP TABLE owned; DROP ROLE erin');
   });
 
-  test('a look finds all that it compares by an index, by a plan from before there were tables', async () => {
+  test('a catalog look uses indexes only, even with a plan prepared before tables existed', async () => {
     await root.client.query('CREATE DATABASE planned');
     const own = new Client({ host: server.socketDir, user: 'root', database: 'planned' });
     await own.connect();
@@ -410,7 +410,7 @@ suite('the picture of a catalog', () => {
     }
   });
 
-  test('a look at some tables agrees with a look at all, and finds a name only as it is written', async () => {
+  test('a catalog look at some tables agrees with a look at all, and matches names exactly', async () => {
     const long = 'n'.repeat(63);
     for (const name of ['seen', long, 'Quoted']) await root.run(webhook(`"${name}"`));
     await root.run('CREATE TABLE ordinary (id int)');

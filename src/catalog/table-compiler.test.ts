@@ -4,7 +4,7 @@ import { destinationOf } from './table-compiler.ts';
 
 const hosts = ['rw.example.com:4566', '[::1]:4566'];
 
-test('a connection string names an allowed host, and nothing but that', () => {
+test('the connection string of an option into may name an allowed host and nothing else', () => {
   const { key, ...into } = destinationOf(
     ' postgresql://u%40x:p%2Fw@RW.example.com:4566/dev?sslmode=verify-full\n',
     hosts,
@@ -31,7 +31,7 @@ test('a connection string names an allowed host, and nothing but that', () => {
   assert.equal(new Set(keys).size, 3);
 });
 
-test('a destination that is no PostgreSQL URL is refused without being shown', () => {
+test('a connection string of an option into with another form or host is refused without being shown', () => {
   for (const [text, why] of [
     [
       'postgresql://u:secret@other.example.com:4566/dev',

@@ -4,7 +4,7 @@ import { deferred } from '../kit/promises.ts';
 import type { Deferred } from '../kit/promises.ts';
 import { Refresher } from './watcher.ts';
 
-test('many callers share runs, and each sees a run that began after its call', async () => {
+test("concurrent callers of the catalog's refresher share runs, and each sees a run begun after its call", async () => {
   const runs: Deferred<void>[] = [];
   const began: (() => void)[] = [];
   const refresher = new Refresher(
@@ -35,7 +35,7 @@ test('many callers share runs, and each sees a run that began after its call', a
   assert.equal(runs.length, 2);
 });
 
-test('patient callers wait for a pause between their own runs; others do not, and take them along', async () => {
+test("patient callers of the catalog's refresher wait for a pause between runs, or join a run of others", async () => {
   let now = 1_000;
   let runs = 0;
   const refresher = new Refresher(
