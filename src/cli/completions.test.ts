@@ -14,7 +14,7 @@ program
   .option('--to <dsn>', 'where');
 program.command('sql').description('a $(prompt) `for` "SQL"').option('--json', 'rows');
 
-test('bash completes commands, their commands and their options', async (t) => {
+test("the bash completion completes headgate's commands, subcommands and options", async (t) => {
   if (requireTool(t, 'bash') === null) return;
   const completed = async (...words: string[]) => {
     const ask = `COMP_WORDS=(headgate ${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length}; _headgate; echo "\${COMPREPLY[*]}"`;
@@ -28,7 +28,7 @@ test('bash completes commands, their commands and their options', async (t) => {
   assert.equal(await completed('sql', '-c', 'x', '--j'), '--json');
 });
 
-test('zsh and fish have every command and option, and nothing that they would run', () => {
+test('the zsh and fish completions have every command and option of headgate and run nothing', () => {
   for (const shell of ['zsh', 'fish']) {
     const text = completionsOf(program, shell);
     for (const word of ['rotate-key', 'sql', 'json', 'to']) assert(text.includes(word), `${shell}: ${word}`);

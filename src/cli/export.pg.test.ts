@@ -55,8 +55,8 @@ async function readParquet(path: string): Promise<Record<string, unknown>[]> {
   return parquetReadObjects({ file: await asyncBufferFromFile(path), parsers, utf8: false });
 }
 
-suite('export as Parquet', { timeout: 120_000 }, () => {
-  test('export writes every type unchanged, and NULL as NULL', async (t) => {
+suite('headgate export writes Parquet', { timeout: 120_000 }, () => {
+  test('headgate export writes every type unchanged to Parquet, and NULL as NULL', async (t) => {
     const { client, folder, name, exported } = await stage(t);
     await client.query(typesTable);
     await client.query(typesRows);
@@ -124,7 +124,7 @@ suite('export as Parquet', { timeout: 120_000 }, () => {
     assert.deepEqual(others, []);
   });
 
-  test('export writes every timestamp and date that PostgreSQL can hold', async (t) => {
+  test('headgate export writes every timestamp and date that PostgreSQL can hold to Parquet', async (t) => {
     const { client, folder, exported } = await stage(t);
     await client.query(`CREATE TABLE moments AS SELECT at, at::timestamp AS local_at, at::date AS day FROM unnest(ARRAY[
       '4713-01-01 00:00 BC', '0001-12-31 23:59:59.999999 BC', '0001-01-01 00:00', '1600-02-29 01:00', '1900-02-28 23:00', '2000-02-29 00:00',
@@ -141,7 +141,7 @@ suite('export as Parquet', { timeout: 120_000 }, () => {
     );
   });
 
-  test('export as Parquet names a value that its type cannot hold, and leaves no file', async (t) => {
+  test('headgate export to Parquet names a value that its type cannot hold, and leaves no file', async (t) => {
     const { client, folder, exported, pieces } = await stage(t);
     const output = join(folder, 'refused.parquet');
     for (const [type, value, reason] of [
@@ -167,7 +167,7 @@ suite('export as Parquet', { timeout: 120_000 }, () => {
     assert.doesNotMatch(Buffer.concat(pieces).subarray(4).toString('latin1'), /PAR1/);
   });
 
-  test('many rows are row groups, none is a file as well, and standard output is the same file', async (t) => {
+  test('headgate export divides many rows into Parquet row groups, and standard output equals the file', async (t) => {
     const { client, folder, exported, pieces, notes } = await stage(t);
     const many = limits.parquetGroupRowsMax + 1_000;
     await client.query(
@@ -202,7 +202,7 @@ suite('export as Parquet', { timeout: 120_000 }, () => {
     assert.deepEqual(await readdir(folder), ['later.parquet', 'many.parquet', 'position']);
   });
 
-  test('cut off anywhere it is no file; who was interrupted begins where the last one began', async (t) => {
+  test('a Parquet export cut at any byte is unreadable, and an interrupted headgate export leaves its files unchanged', async (t) => {
     const { client, folder, exported, ending } = await stage(t);
     await client.query(`CREATE TABLE cut AS SELECT n FROM generate_series(1, 1000) n`);
     const output = join(folder, 'cut.parquet');
@@ -231,7 +231,7 @@ suite('export as Parquet', { timeout: 120_000 }, () => {
   });
 });
 
-test('a terminal is shown no character that it would act on, and a file gets every one', async (t) => {
+test('headgate export escapes control characters on a terminal and writes them unchanged to a file', async (t) => {
   const { client, pieces, exported } = await stage(t);
   const hostile = 'a\u001b[31m\u009b2J\u202eb\nc';
   await client.query('CREATE TABLE t (x text)');
@@ -256,7 +256,7 @@ test('a terminal is shown no character that it would act on, and a file gets eve
   }
 });
 
-test('export with --state and --output appends, and the file equals one export of all rows', async (t) => {
+test('headgate export with --state and --output appends, and the file equals one export of all rows', async (t) => {
   const { client, folder, exported } = await stage(t);
   const state = join(folder, 'position');
   for (const format of ['ndjson', 'csv']) {

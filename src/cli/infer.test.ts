@@ -32,7 +32,7 @@ test('headgate infer chooses types that hold every sample, and no floating-point
   );
 });
 
-test('headgate infer takes for a key what every sample has with distinct values', () => {
+test('headgate infer proposes as key a column that every sample has with distinct values', () => {
   assert.deepEqual(inferred('{"n":1,"id":"a"}', '{"n":2,"id":"b"}'), ['n BIGINT', 'id TEXT key']);
   assert.deepEqual(inferred('{"n":1,"id":"a"}', '{"n":2,"id":"a"}'), ['n BIGINT', 'id TEXT']);
   assert.deepEqual(inferred('{"id":"a"}', '{}'), ['id TEXT']);

@@ -11,7 +11,7 @@ import { endpointsCommand } from './endpoints.ts';
 import { Following, unreadText } from './follow-rows.ts';
 import { connect } from './session.ts';
 
-test('a command that names no table runs no code of other owners, and says which tables it leaves out', async (t) => {
+test('a headgate command without a table name runs no code of other owners and names the omitted tables', async (t) => {
   const server = await startServer();
   onEnd(t, 'server', () => server.close());
   const root = new Door(server.socketDir, 'root');

@@ -7,7 +7,7 @@ import { until } from '../../test/support/until.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { within, CommandSession } from './session.ts';
 
-test('a position is told when the log that speaks of it is on the disk', async (t) => {
+test('a read position is returned only after its WAL record is on disk', async (t) => {
   const server = await startServer(undefined, ['wal_writer_delay=10s']);
   onEnd(t, 'server', () => server.close());
   const connect = async (): Promise<Client> => {
@@ -47,7 +47,7 @@ test('a position is told when the log that speaks of it is on the disk', async (
   assert.ok((await told) > 0n);
 });
 
-test('a position is told although a transaction has written, and rests', async (t) => {
+test('a read position is returned despite an idle transaction that has written', async (t) => {
   const database = await testDatabase(t);
   const writes = await database.connect();
   await writes.query('create table t (n int); begin; insert into t select generate_series(1, 3)');
