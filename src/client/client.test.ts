@@ -18,7 +18,7 @@ const jsonValue = fc
   .jsonValue()
   .filter((value) => !/(?<![\d.])\d{16,}(?![\d.eE])/.test(JSON.stringify(value)));
 
-test('every JSON text is read as JSON.parse reads it, and digits that it loses are kept', () => {
+test('headgate/client reads every JSON text as JSON.parse does, and keeps digits that JSON.parse loses', () => {
   fc.assert(
     fc.property(jsonValue, fc.constantFrom(0, 2), (value, indent) => {
       // A long number beside it sends the text the careful way.
@@ -50,7 +50,7 @@ test('every JSON text is read as JSON.parse reads it, and digits that it loses a
   assert.deepEqual(Object.keys(fromJson('{"__proto__":12345678901234567}') as object), ['__proto__']);
 });
 
-test("the client writes values that JSON lacks in PostgreSQL's input format", () => {
+test("headgate/client writes values that JSON lacks in PostgreSQL's input format", () => {
   assert.equal(
     toJson({ a: 12345678901234567890n, b: new Uint8Array([0, 255]) }),
     '{"a":12345678901234567890,"b":"\\\\x00ff"}',
@@ -121,7 +121,7 @@ async function answering(
 const busy = { status: 503, body: '{"error":"later","code":"lane_full"}', retryAfter: '0' };
 const done = { status: 200, body: '{"rows":1}' };
 
-test('503 is tried again, within bounds; what may have taken effect only where that does no harm', async (t) => {
+test('headgate/client repeats a request after 503 within bounds, and after commit_unknown only if that is harmless', async (t) => {
   const patient = await answering(t, busy, busy, done);
   assert.equal((await createClient({ url: patient.url }).insert('t', { a: 1 })).rows, 1);
   assert.equal(patient.received.length, 3);
@@ -154,7 +154,7 @@ test('503 is tried again, within bounds; what may have taken effect only where t
   await assert.rejects(waiting, /enough/);
 });
 
-test('client errors contain the message of the gateway or of a proxy', async (t) => {
+test('errors of headgate/client contain the message of the gateway or of a proxy', async (t) => {
   const refusing = await answering(t, {
     status: 422,
     body: '{"error":"line 2: no","code":"row_refused","line":2}',
@@ -177,7 +177,7 @@ test('client errors contain the message of the gateway or of a proxy', async (t)
   });
 });
 
-test('rows go in batches of so many rows or bytes, compressed where it pays', async (t) => {
+test('headgate/client sends rows in batches bounded by rows or bytes, and compresses large ones', async (t) => {
   const { url, received } = await answering(t, { status: 200, body: '{"rows":2}' });
   const client = createClient({ url: `${url}/`, token: 'x', database: 'dev' });
   async function* rows() {
@@ -204,7 +204,7 @@ test('rows go in batches of so many rows or bytes, compressed where it pays', as
   assert.equal((await client.insert('t', [])).rows, 0);
 });
 
-test('the client works against a real gateway', async (t) => {
+test('headgate/client works against a real gateway', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t), { token: 'key' });
   const client = createClient({ url: gateway.url, token: 'key' });
   await client.sql`CREATE TABLE t (id bigint PRIMARY KEY, v STRING, raw bytea, tags text[], doc jsonb, price numeric)`;
@@ -235,7 +235,7 @@ test('the client works against a real gateway', async (t) => {
   });
 });
 
-test('rows of a table are followed through an end of the gateway, and a loop that is left leaves', async (t) => {
+test('headgate/client follows rows across a gateway restart, and leaving the loop closes the stream', async (t) => {
   const database = await testDatabase(t);
   const options = { retries: 50, retryMs: 20_000 };
   let gateway = await openTestGateway(t, database);

@@ -13,7 +13,7 @@ for (const [type, ids] of [
   ['UUID', [1, 2, 3].map((n) => `00000000-0000-0000-0000-00000000000${n}`)],
   ['TEXT', ['a', 'a 1', '{"b",\\}']],
 ] as const)
-  test(`rows that have arrived are marked together, and none that another worker has claimed; key ${type}`, async (t) => {
+  test(`a lease marks its delivered rows together, except rows claimed by another worker; key ${type}`, async (t) => {
     const client = await (await testDatabase(t)).connect();
     await client.query(`CREATE TABLE t (id ${type} PRIMARY KEY, data TEXT, done_at TIMESTAMPTZ, attempts INT NOT NULL DEFAULT 0,
       run_after TIMESTAMPTZ NOT NULL DEFAULT now(), last_error TEXT)`);
@@ -35,7 +35,7 @@ for (const [type, ids] of [
     assert.equal((await client.query(doneAll, [arrayText(ids), 1])).rowCount, 0);
   });
 
-test('a row that the table’s own code refuses to be done holds up no other, and what fails for all is said of all', async (t) => {
+test("a row whose mark the table's CHECK refuses fails alone, and an error of all marks is reported for each", async (t) => {
   const client = await (await testDatabase(t)).connect();
   await client.query(`CREATE TABLE t (id INT PRIMARY KEY, done_at TIMESTAMPTZ CHECK (done_at IS NULL OR id <> 3), attempts INT NOT NULL DEFAULT 1,
       run_after TIMESTAMPTZ NOT NULL DEFAULT now(), last_error TEXT); INSERT INTO t (id) SELECT generate_series(1, 5)`);
@@ -61,7 +61,7 @@ test('a row that the table’s own code refuses to be done holds up no other, an
   assert.deepEqual([lost.map(({ status }) => status), written.at(-1)], [['rejected', 'rejected'], 2]);
 });
 
-test('claims and marks do not wait for the disk, effects do, and the session is as before', async (t) => {
+test("claims and marks of a lease do not wait for the disk, effects do, and the session's setting is unchanged", async (t) => {
   const client = await (await testDatabase(t)).connect();
   await client.query(`CREATE TABLE t (id INT PRIMARY KEY, done_at TIMESTAMPTZ, attempts INT NOT NULL DEFAULT 0,
     run_after TIMESTAMPTZ NOT NULL DEFAULT now(), last_error TEXT); INSERT INTO t (id) VALUES (1), (2)`);
@@ -83,7 +83,7 @@ test('claims and marks do not wait for the disk, effects do, and the session is 
   assert.equal((await client.query('SHOW synchronous_commit')).rows[0].synchronous_commit, 'on');
 });
 
-test('a claim reads the index of open rows in order, and marks find their rows by the key, whatever is known of the table', async (t) => {
+test('a claim of a lease reads the index of open rows in order, and marks find their rows by the key', async (t) => {
   const client = await (await testDatabase(t)).connect();
   const page = 'docs/workers.md';
   const { claim, extend, failed, dead, doneAll, doneAndClaim, doneWith } = leaseOn('orders');
@@ -149,7 +149,7 @@ const open = async (client: Client): Promise<readonly number[]> =>
     ({ id }) => id,
   );
 
-test('one statement marks and claims; a row whose lease is over is either done or claimed', async (t) => {
+test('one statement of a lease marks and claims, and a row with an expired lease is either done or claimed', async (t) => {
   const client = await claimedRows(t);
   const { doneAndClaim } = leaseOn('t');
   const claim = async (ids: readonly number[], attempt: number): Promise<readonly number[]> => {
@@ -170,7 +170,7 @@ test('one statement marks and claims; a row whose lease is over is either done o
     assert.deepEqual([attempts, done], again.includes(id) ? [2, false] : [1, true]);
 });
 
-test('marks go with the next claim, with a refused one by themselves, and after the last one at once', async (t) => {
+test('marks of a lease are written with the next claim, alone after a refused one, and at once after the last', async (t) => {
   const client = await claimedRows(t);
   const { claim, doneAll, doneAndClaim } = leaseOn('t');
   const isOfRow = (error: unknown): boolean => (error as { code?: string }).code === '23514';
@@ -215,7 +215,7 @@ test('marks go with the next claim, with a refused one by themselves, and after 
   assert.deepEqual(await open(client), [3]);
 });
 
-test('effects of several rows are one transaction; if it fails, each is one, and the next ones are of fewer rows', async (t) => {
+test('effects of a lease share a transaction; after a failure each gets its own, and later ones share fewer rows', async (t) => {
   const database = await testDatabase(t);
   const client = await claimedRows(t, () => database.connect());
   await client.query(
