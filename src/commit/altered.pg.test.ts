@@ -96,9 +96,9 @@ function commitPlaces(trace: string, ownCommit: boolean): number[] {
   return trace[last - 1] === 'C' ? [last - 1, last] : [last];
 }
 
-suite('answers that are altered', () => {
+suite('altered replies of the engine never make a false acknowledgement', () => {
   for (const [name, table, make, members] of ways) {
-    test(`altered replies, ${name}: an ERROR is final once the engine is ready again`, async (t) => {
+    test(`an ERROR in the altered reply to ${name} is final once the engine is ready again`, async (t) => {
       const { proxy, group, warm } = await room(t, table, make);
       // A group that is cut has a hundred places.
       const isCut = members.includes('bad');
@@ -128,7 +128,7 @@ suite('answers that are altered', () => {
       }
     });
 
-    test(`${name}: an ERROR of the commit itself, though it has committed`, async (t) => {
+    test(`a false ERROR at the COMMIT of ${name} is answered by the fate of its transaction, or as unknown`, async (t) => {
       const { client, proxy, group, warm } = await room(t, table, make);
       await warm();
       proxy.cutAfter('server', Infinity);
@@ -160,7 +160,7 @@ suite('answers that are altered', () => {
     });
   }
 
-  test('with rows on several servers, a rollback on one does not count as stored nowhere', async (t) => {
+  test('a rollback on one server is answered commit_unknown for rows that Citus spreads over several servers', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query(`create table t (id int, file text);
       create function read() returns trigger language plpgsql as $$ begin

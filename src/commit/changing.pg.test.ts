@@ -21,8 +21,8 @@ import { limits } from '../config/limits.ts';
 import { CommitPools } from './commit-pools.ts';
 import { Commit } from './commit.ts';
 
-suite('tables and connections that change', () => {
-  test('no row enters a table of another shape, whatever was altered since it was looked at', async (t) => {
+suite('a commit copes with changed tables and lost connections', () => {
+  test('no row is stored in a table whose shape has changed since the catalog was read', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     const changes = [
       'alter table t add column more int',
@@ -77,7 +77,7 @@ suite('tables and connections that change', () => {
     }
   });
 
-  test('partitions, views and row triggers are PostgreSQL’s own affair', async (t) => {
+  test('rows go through partitions, views and row triggers as PostgreSQL defines', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query(`
       create table p (id int, day date, v text, primary key (id, day)) partition by range (day);
@@ -121,7 +121,7 @@ suite('tables and connections that change', () => {
     ]);
   });
 
-  test('keys that are generated, JSON, or equal in more than one spelling', async (t) => {
+  test('an upsert finds keys that are generated, jsonb, or equal by a collation', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query(`
       create collation nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
@@ -159,7 +159,7 @@ suite('tables and connections that change', () => {
     assert.deepEqual((await client.query('select v from c')).rows, [{ v: 3 }]);
   });
 
-  test('rows that keep columns are stored in order with rows that do not', async (t) => {
+  test('rows that keep columns of an existing row are stored in order with rows that replace all columns', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query('create table k (id int primary key, a text, b text)');
     const target = await tableOf('k');
@@ -183,7 +183,7 @@ suite('tables and connections that change', () => {
     ]);
   });
 
-  test('statements are prepared again in a session that lost them', async (t) => {
+  test('the statements of a commit are prepared again in a session after DISCARD ALL', async (t) => {
     const { client, database, tableOf } = await commitRoom(t);
     await client.query('create table t (id int primary key)');
     const target = await tableOf('t');
@@ -219,7 +219,7 @@ suite('tables and connections that change', () => {
     );
   });
 
-  test('a connection that is lost, and one that is silent past the deadline, leave it unknown', async (t) => {
+  test('a commit is unknown after a lost connection or silence past the deadline', async (t) => {
     const { client, database, tableOf, send } = await commitRoom(t);
     await client.query('create table t (id int primary key)');
     const target = await tableOf('t');

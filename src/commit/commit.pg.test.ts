@@ -22,8 +22,8 @@ const stored = async (client: Client, table: string) =>
 const create = (name: string, column = 'data JSONB') =>
   `CREATE TABLE "${name}" (${column}) WITH (connector = 'webhook')`;
 
-suite('commit', () => {
-  test('a group is one transaction, with names that need quoting and documents of any size', async (t) => {
+suite('a commit stores a group of documents', () => {
+  test('a group is stored in one transaction, with names that need quoting and documents of any size', async (t) => {
     const { client, targetOf, send } = await webhookRoom(t);
     const name = `o"r'd\\ers ä`;
     await runOurs(client, create(name.replaceAll('"', '""')));
@@ -41,7 +41,7 @@ suite('commit', () => {
     assert.deepEqual(found.rows, [{ xmins: '1', n: '4' }]);
   });
 
-  test('a row that jsonb or a constraint refuses is refused alone, wherever it stands', async (t) => {
+  test('a row refused by jsonb or a constraint is refused alone at any place of its group', async (t) => {
     const { client, targetOf, send } = await webhookRoom(t);
     await runOurs(
       client,
@@ -92,7 +92,7 @@ suite('commit', () => {
     assert.deepEqual(await stored(client, 'late'), ['{"i": 1}', '{"i": 2}']);
   });
 
-  test('no row enters another table of the same name, a table that is none any more, or a column of another type', async (t) => {
+  test('no row is stored in another table of the same name, a view, or a column of another type', async (t) => {
     const { client, targetOf, send } = await webhookRoom(t);
     await runOurs(client, create('moving'));
     const target = await targetOf('moving');
@@ -113,7 +113,7 @@ suite('commit', () => {
     assert.deepEqual(await stored(client, 'moving'), []);
   });
 
-  test('a locked table is answered in time, certainly not stored, and no other table waits for it', async (t) => {
+  test('rows for a locked table are aborted at the deadline, and rows of other tables do not wait for them', async (t) => {
     const { client, database, targetOf, send } = await webhookRoom(t, { commitStatementTimeoutMs: 1_000 });
     await runOurs(client, create('locked'));
     await runOurs(client, create('free'));
@@ -128,7 +128,7 @@ suite('commit', () => {
     assert.deepEqual(codes(await send([rowsOf(locked, '2')])), [1]);
   });
 
-  test('a session that is ended in the middle certainly stored nothing, and the next group has another one', async (t) => {
+  test('a group whose session is terminated before COMMIT is aborted, and the next group has another session', async (t) => {
     const { client, database, spy, targetOf, send } = await webhookRoom(t);
     await runOurs(client, create('killed'));
     const target = await targetOf('killed');
@@ -147,7 +147,7 @@ suite('commit', () => {
     assert.deepEqual(await stored(client, 'killed'), ['2']);
   });
 
-  test('a connection that is reset while committing is unknown, and harms nothing else', async (t) => {
+  test('a connection reset during COMMIT makes the outcome unknown and affects no other group', async (t) => {
     const { client, database, targetOf } = await webhookRoom(t);
     await runOurs(client, create('reset'));
     const target = await targetOf('reset');
@@ -188,7 +188,7 @@ suite('commit', () => {
     );
   });
 
-  test('an engine that falls silent is given up at the deadline', async (t) => {
+  test('a commit at an engine without reply is unknown at the deadline', async (t) => {
     const { client, targetOf, send } = await webhookRoom(t);
     await runOurs(client, create('silent'));
     await client.query(`
@@ -201,7 +201,7 @@ suite('commit', () => {
     assert(performance.now() - started < 1_200);
   });
 
-  test('a database that cannot be reached is a transient refusal', async (t) => {
+  test('a commit to an unreachable database gets a transient refusal', async (t) => {
     const { client, spy, targetOf, send } = await webhookRoom(t);
     await runOurs(client, create('t'));
     const target = { ...(await targetOf('t')), database: 'hg_test_nowhere' };

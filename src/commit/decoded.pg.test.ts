@@ -10,8 +10,8 @@ const removing = (rows: Rows, ...which: number[]): Rows => ({
   deletes: Uint8Array.from({ length: rows.count }, (_, i) => (which.includes(i) ? 1 : 0)),
 });
 
-suite('rows that the engine decodes', () => {
-  test('every type keeps every digit and its own rules', async (t) => {
+suite('rows of typed tables are decoded by PostgreSQL', () => {
+  test('rows of a typed table keep every digit and follow the input rules of each type', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query(`
       create type mood as enum ('calm', 'wild "one"');
@@ -35,7 +35,7 @@ suite('rows that the engine decodes', () => {
     ]);
   });
 
-  test('a missing key takes the default, each row its own; null stays null; generated columns are computed', async (t) => {
+  test("a row's missing member takes the column's default, null stays NULL, and generated columns are computed", async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query(`
       create domain size as int default 7;
@@ -59,7 +59,7 @@ suite('rows that the engine decodes', () => {
     ]);
   });
 
-  test('the last writer of a key wins, in a request, in a group and over groups', async (t) => {
+  test('the last row of a key wins in a request, in a group and over groups', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query(
       'create table u (a int, b text, v int, w int default 3, extra bool default false, primary key (b, a))',
@@ -85,7 +85,7 @@ suite('rows that the engine decodes', () => {
     ]);
   });
 
-  test('deletes and upserts take effect in order', async (t) => {
+  test('deletes and upserts of a group take effect in order', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query('create table k (id int primary key, v text not null)');
     const target = await tableOf('k');

@@ -50,8 +50,8 @@ async function room(t: TestContext, bounds: Partial<Limits> = {}) {
   };
 }
 
-suite('deliveries that are stored once', () => {
-  test('a copy later, a copy in one group, and rows of a batch: answered as if stored', async (t) => {
+suite('a table with the option dedupe stores each delivery once', () => {
+  test('a repeated delivery is answered as if stored: later, in one group, and as a batch', async (t) => {
     const { client, documents, send, spy, known } = await room(t);
     await client.query('create table d (data jsonb)');
     const target = await documents('d');
@@ -76,7 +76,7 @@ suite('deliveries that are stored once', () => {
     assert.equal(await known(), 3);
   });
 
-  test('a refused delivery leaves no id behind, in a group or alone, and its repetition is attempted anew', async (t) => {
+  test('a refused delivery leaves no delivery id, alone or in a group, and its repetition is attempted anew', async (t) => {
     const { client, columns, send, known } = await room(t);
     await client.query('create table r (id int check (id > 0), word text)');
     const target = await columns('r');
@@ -104,7 +104,7 @@ suite('deliveries that are stored once', () => {
     );
   });
 
-  test('beside a copy, a value that does not fit is still stored as NULL', async (t) => {
+  test('a value of the wrong type is still stored as NULL beside a repeated delivery in its group', async (t) => {
     const { client, columns, send } = await room(t);
     await client.query('create table n (id int, at date)');
     const target = await columns('n', 'null');
@@ -118,7 +118,7 @@ suite('deliveries that are stored once', () => {
     ]);
   });
 
-  test('with one delivery at two Headgates the second waits for the first', async (t) => {
+  test('one delivery at two Headgates is stored once, and the second waits for the first', async (t) => {
     const { client, database, documents, send, known } = await room(t);
     await client.query('create table w (data jsonb)');
     const target = await documents('w');
@@ -159,7 +159,7 @@ suite('deliveries that are stored once', () => {
     assert.equal(await known(), 402);
   });
 
-  test('an id that is older than the window is new, and is forgotten a part at a time', async (t) => {
+  test('a delivery id older than the window of dedupe counts as new, and old ids are deleted in bounded parts', async (t) => {
     const { client, documents, send, known } = await room(t);
     await client.query('create table o (data jsonb)');
     const target = await documents('o');
@@ -182,7 +182,7 @@ suite('deliveries that are stored once', () => {
     assert.equal(await known(), 0);
   });
 
-  test('a delivery from the spool is stored once, and earlier ones are passed over', async (t) => {
+  test('a delivery from the spool is stored once, and an earlier delivery of its id is skipped', async (t) => {
     const { client, database, documents, send } = await room(t);
     await client.query('create table h (data jsonb)');
     const target = await documents('h');
@@ -207,7 +207,7 @@ suite('deliveries that are stored once', () => {
     );
   });
 
-  test('an id with another body is set apart, in the group of the first one, behind it, and when the first is refused', async (t) => {
+  test('a delivery id with another body gets delivery_differs, in the group of the first body and after it', async (t) => {
     const { client, columns, send, spy, known } = await room(t);
     await client.query('create table p (id int check (id > 0), word text)');
     const target = await columns('p');
@@ -258,7 +258,7 @@ suite('deliveries that are stored once', () => {
     assert.deepEqual(codes(await send([row('a', 9, 'x')])), [1]);
   });
 
-  test('a copy is answered as the first one, wherever its group is taken apart: in one transaction, or, as with Citus, in one each', async (t) => {
+  test('a repeated delivery is answered as the first one even if its group is divided, with and without Citus', async (t) => {
     const { client, columns, send } = await room(t);
     for (const distributedByCitus of [false, true]) {
       const name = distributedByCitus ? 'ci' : 'pg';
@@ -283,7 +283,7 @@ suite('deliveries that are stored once', () => {
     }
   });
 
-  test('a delivery that is set apart breaks its chain: no later request of it is stored', async (t) => {
+  test('a delivery_differs refusal breaks its chain, and no later request of the chain is stored', async (t) => {
     const { client, documents, send } = await room(t);
     await client.query('create table ch (data jsonb)');
     const target = await documents('ch');

@@ -13,7 +13,7 @@ const target = targetOf({
   shape: { version: '750.751', columns: [{ name: 'da ta', type: 'jsonb', baseType: 3802, fallback: null }] },
 });
 
-test('the bytes are one CopyData and one CopyDone whose lengths and rows are exact, whatever the sizes', () => {
+test('the COPY messages of a group are one CopyData with exact lengths and rows, and one CopyDone', () => {
   const document = fc.oneof(
     fc.uint8Array({ maxLength: 40 }),
     fc.constantFrom(32 * 1024, 32 * 1024 + 1, 100_000).map((n) => new Uint8Array(n)),
@@ -46,7 +46,7 @@ test('the bytes are one CopyData and one CopyDone whose lengths and rows are exa
 
 const facts = { role: 'hg', path: '"$user", public', commit: 'on', apart: false };
 
-test('COPY statements quote names, and quote them again inside text', () => {
+test('COPY statements quote names, and quote them again inside string literals', () => {
   const { sql } = groupStatement(target, { commit: 'as it is', timeoutMs: null }, facts, false);
   assert(sql.includes(String.raw`copy "pu""blic"."o'rd\ers" ("da ta") from stdin (format binary)`), sql);
   assert(sql.includes(String.raw`headgate.confirm( E'"pu""blic"."o''rd\\ers"', 7, '750.751', 10)`), sql);
@@ -60,7 +60,7 @@ test('COPY statements quote names, and quote them again inside text', () => {
   );
 });
 
-test('with logical decoding each row is written to the log separately', () => {
+test('the COPY of a group has a volatile condition with logical decoding, so that each row gets its own WAL record', () => {
   const { sql } = groupStatement(
     target,
     { commit: 'as it is', timeoutMs: null },

@@ -15,8 +15,8 @@ const create = (name: string) => `CREATE TABLE ${name} (data JSONB) WITH (connec
 const count = async (client: Client, table: string) =>
   (await client.query<{ n: number }>(`select count(*)::int as n from ${table}`)).rows[0]?.n;
 
-suite('a few rows', () => {
-  test('a few rows are stored and refused exactly as among many', async (t) => {
+suite('a few rows are stored by one prepared INSERT as safely as by COPY', () => {
+  test('a few rows are stored and refused as the same rows among many', async (t) => {
     const { client, targetOf, send } = await webhookRoom(t);
     // One runs code, and the other runs none.
     for (const table of ['same', 'inert']) await runOurs(client, create(table));
@@ -78,7 +78,7 @@ suite('a few rows', () => {
     assert.deepEqual([await count(client, 'ruled'), await count(client, 'other')], [2, 0]);
   });
 
-  test('a rule that a table gets later stores nothing elsewhere, by INSERT, by COPY or typed', async (t) => {
+  test('a rewrite rule added to a table stores nothing elsewhere, by INSERT, by COPY or in typed rows', async (t) => {
     const { client, targetOf, tableOf, send } = await webhookRoom(t);
     await runOurs(client, create('ruled'));
     await runOurs(client, `create table typed (n int) with (connector = 'webhook')`);
@@ -99,7 +99,7 @@ suite('a few rows', () => {
     );
   });
 
-  test('rows of a table that Citus distributes need no INSERT that Citus refuses', async (t) => {
+  test('rows of a table distributed by Citus are stored without the statements that Citus refuses', async (t) => {
     const { client, targetOf, send } = await webhookRoom(t);
     await runOurs(client, create('spread'));
     const target = await targetOf('spread');
@@ -148,7 +148,7 @@ suite('a few rows', () => {
     );
   });
 
-  test('a few rows that waited for an ALTER TABLE see it and run none of its code', async (t) => {
+  test('an INSERT of a few rows that waited for an ALTER TABLE sees the change and runs none of its code', async (t) => {
     const { client, database, targetOf, send } = await webhookRoom(t);
     await client.query(`create sequence ran;
       create function run() returns text language plpgsql as $$ begin return nextval('public.ran'); end $$;

@@ -15,14 +15,14 @@ const stubborn = `CREATE FUNCTION mal.stay() RETURNS trigger LANGUAGE plpgsql AS
   CREATE TRIGGER stay BEFORE INSERT ON mal.t FOR EACH ROW EXECUTE FUNCTION mal.stay()`;
 
 for (const role of ['root', 'hg'])
-  suite(`code of an owner that does not end, Headgate as ${role}`, () => {
+  suite(`code of an owner that does not end delays only its owner, Headgate as ${role}`, () => {
     let begun: TestServer;
     before(async () => {
       begun = await beginning(embeddedBin, role);
     });
     after(() => begun.close());
 
-    test('rows with keys of another owner do not wait for it, and it ends', async (t) => {
+    test('rows with keys do not wait for code of another owner that does not end', async (t) => {
       const { root, own, writer, send, tableOf, made } = await room(t, begun, embeddedBin, role);
       await made('id INT PRIMARY KEY, v TEXT', stubborn);
       const hers = { ...(await tableOf('mal.t')), hasLocks: true };
@@ -52,7 +52,7 @@ for (const role of ['root', 'hg'])
       assert.equal((await root.query('SELECT FROM mal.t')).rowCount, 0);
     });
 
-    test('the first rows of many tables of an owner may come at once', async (t) => {
+    test('the first rows of eight tables with code of one owner are stored at once', async (t) => {
       const { owner, writer, send, tableOf, made } = await room(t, begun, embeddedBin, role);
       const names = Array.from({ length: 8 }, (_, i) => `mal.t${i}`);
       await made(

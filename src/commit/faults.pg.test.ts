@@ -124,7 +124,7 @@ const tell = (outcomes: readonly Outcome[]) =>
   codes(outcomes).map((it) => (it === 'aborted payload_undecodable' ? 'aborted row_refused' : it));
 
 function faultsOn(bin: string): void {
-  test('a row that fails with any SQLSTATE is refused alone', async (t) => {
+  test('a row whose code fails with any SQLSTATE is refused alone', async (t) => {
     const { config, client, make, send } = await roomOn(t, bin);
     const holder = new Client(config);
     await holder.connect();
@@ -213,4 +213,4 @@ function faultsOn(bin: string): void {
 }
 
 for (const [version, bin] of someVersion())
-  suite(`faults of rows on PostgreSQL ${version}`, () => faultsOn(bin));
+  suite(`rows at fault are told from engine errors on PostgreSQL ${version}`, () => faultsOn(bin));

@@ -36,7 +36,7 @@ test('a failing Citus worker costs the rows for it, and leaves COMMIT in doubt',
     }
 });
 
-test('the engine’s own trouble ends the group, and a context alone is no proof', () => {
+test("a disk error raised by PostgreSQL itself is an engine error, and one raised by a statement is the row's", () => {
   assert.equal(verdictOf({ sqlstate: '53100', routine: 'mdextend', where: raised }), 'engine');
   assert.equal(verdictOf({ sqlstate: '53100', routine: 'exec_stmt_raise', where: '' }), 'row');
 });

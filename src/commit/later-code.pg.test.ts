@@ -45,7 +45,7 @@ const planned = (role: string) => `
 /** Stores the first row and deletes the second. */
 const removing = (rows: Rows): Rows => ({ ...rows, deletes: Uint8Array.of(0, 1) });
 
-suite('code that a table gets after it was read', () => {
+suite('code added to a table after the catalog was read does not run with other rights', () => {
   const begun = new Map<string, TestServer>();
   before(async () => {
     for (const role of ['root', 'hg']) begun.set(role, await beginning(embeddedBin, role));
@@ -80,7 +80,7 @@ suite('code that a table gets after it was read', () => {
     assert.deepEqual(rows, [{ who: 'mallory' }]);
   });
 
-  test('code added to a table does not run where nobody may act for its owner', async (t) => {
+  test('code added to a table does not run where no role may act for its owner', async (t) => {
     const { root, owner, send, tableOf } = await roomOf(t, 'hg');
     await root.query('REVOKE mallory FROM hg; ALTER ROLE hg NOCREATEROLE');
     const [hers, mine] = [await tableOf('mal.t'), await tableOf('mine.t')];
@@ -96,7 +96,7 @@ suite('code that a table gets after it was read', () => {
     await assert.rejects(tableOf('mal.t'), /CREATE ROLE headgate_as_\d+ LOGIN; GRANT .*mallory/);
   });
 
-  test("code of an owner who could act as Headgate's role does not run in its session once it no longer could", async (t) => {
+  test("code of an owner that has lost its membership in Headgate's role does not run in Headgate's session", async (t) => {
     const { root, send, tableOf, made } = await roomOf(t, 'hg');
     await root.query('REVOKE mallory FROM hg');
     await made(
@@ -116,7 +116,7 @@ suite('code that a table gets after it was read', () => {
     }
   });
 
-  test('code of an owner who could act as the role that Headgate has set, and not as the one that it logged in as, does not run in its session', async (t) => {
+  test("an owner's code runs in Headgate's session only if the owner could act as Headgate's login role", async (t) => {
     const { root, own, tableOf, made } = await roomOf(t, 'hg');
     await made('id INT', 'ALTER TABLE mal.t ENABLE ROW LEVEL SECURITY');
     await root.query(
@@ -129,7 +129,7 @@ suite('code that a table gets after it was read', () => {
     assert.equal((await tableOf('mal.t')).code.as, 'headgate');
   });
 
-  test("code does not run by way of a domain that takes the name of a column's type", async (t) => {
+  test("a table whose column type another owner could replace by a domain is not stored with Headgate's rights", async (t) => {
     const { root, owner, send, tableOf } = await roomOf(t, 'hg');
     await root.query(`REVOKE mallory FROM hg; ALTER ROLE hg NOCREATEROLE; CREATE TYPE mine.mood AS ENUM ('ok'); GRANT USAGE ON SCHEMA mine TO mallory;
       CREATE TYPE mal.lent AS ENUM ('ok')`);
@@ -148,7 +148,7 @@ suite('code that a table gets after it was read', () => {
     }
   });
 
-  test('code added to a table does not run during the search for the value that does not fit', async (t) => {
+  test('code added to a table does not run during the search for a value of the wrong type', async (t) => {
     const { root, owner, own, send, tableOf } = await roomOf(t, 'root');
     await owner.query(planned('root'));
     await root.query(
@@ -191,7 +191,7 @@ suite('code that a table gets after it was read', () => {
     assert.deepEqual(messages(await sent), ['committed']);
   });
 
-  test('code does not run by way of a table that takes the name of another one, when its schema is renamed', async (t) => {
+  test("no statement of a commit runs code of another table that takes its table's name by a schema rename", async (t) => {
     const { root, owner, send, tableOf } = await roomOf(t, 'root');
     const other = await clientOf(t, { host: root.host, database: 'postgres', user: 'mallory' });
     // What is counted up stays so after a rollback.
@@ -276,7 +276,7 @@ suite('code that a table gets after it was read', () => {
     }
   });
 
-  test('code does not run by way of a table that takes the name while a statement waits for the table that had it', async (t) => {
+  test('a storing statement that waits for its table runs no code of another table that takes the name meanwhile', async (t) => {
     const { root, owner, own, tableOf } = await roomOf(t, 'root');
     const other = await clientOf(t, { host: root.host, database: 'postgres', user: 'mallory' });
     await root.query(
@@ -297,7 +297,7 @@ suite('code that a table gets after it was read', () => {
     assert.deepEqual((await root.query('SELECT is_called FROM seen.ran')).rows, [{ is_called: false }]);
   });
 
-  test('code does not run by way of a view that has the name only while its tables are waited for', async (t) => {
+  test("a group runs no code of a view that has its table's name only while the group waits for a lock", async (t) => {
     const { root, owner, send, tableOf, writer } = await roomOf(t, 'root');
     const other = await clientOf(t, { host: root.host, database: 'postgres', user: 'mallory' });
     await root.query('CREATE SCHEMA trap AUTHORIZATION mallory; GRANT USAGE ON SCHEMA trap TO PUBLIC');

@@ -70,10 +70,10 @@ const ways: readonly (readonly [name: string, sql: string])[] = [
   ['keyed', 'create table keyed (id int primary key)'],
 ];
 
-suite('lost', () => {
+suite('a commit whose reply is lost is answered by what is stored', () => {
   for (const [table, sql] of ways) {
     for (const side of ['server', 'client'] as const) {
-      test(`${table}: reset at each message of the ${side}, what is told is what is stored`, async (t) => {
+      test(`a ${table} is stored as answered after a reset at each message of the ${side}`, async (t) => {
         const { outcomes, stored, settled } = await cutEverywhere(t, side, table, sql);
         assert(outcomes.length > 3, `${outcomes.length} messages`);
         outcomes.forEach((outcome, id) => {
@@ -90,7 +90,7 @@ suite('lost', () => {
     }
   }
 
-  test('a server that was recovered since is not asked: its numbers may mean others', async (t) => {
+  test('the fate of a transaction lost in a crash of PostgreSQL stays unknown after its recovery', async (t) => {
     const { client, connect, target, send, spy } = await ownServer(t);
     const holder = await connect();
     await holder.query('begin; lock table t');
@@ -102,7 +102,7 @@ suite('lost', () => {
     await within(20_000, async () => void (await connect()));
   });
 
-  test('a server without a connection to spare is a transient refusal, and stores again when it has one', async (t) => {
+  test('a commit without a free server connection gets a transient refusal, and is stored once there is one', async (t) => {
     const { connect, target, send } = await ownServer(t, [
       'max_connections=4',
       'superuser_reserved_connections=0',
@@ -120,7 +120,7 @@ suite('lost', () => {
     await within(10_000, async () => assert.deepEqual(codes(await send([rowsOf(target, '{"id":2}')])), [1]));
   });
 
-  test('fewer connections than there may be are the size of the pool: who comes waits, and the log is told once', async (t) => {
+  test("a role's connection limit bounds the commit pool: groups wait, and one log line reports it", async (t) => {
     const { client, target, spy, send, engine } = await ownServer(t);
     await client.query('create role few login connection limit 2; grant all on t to few');
     const few = committer(
@@ -151,7 +151,7 @@ suite('lost', () => {
     assert.deepEqual(codes(await send([rowsOf(target, '{"id":61}')])), [1]);
   });
 
-  test('a commit whose wait for the standby is cut short is not told as stored', async (t) => {
+  test('a commit whose wait for the synchronous standby is cancelled is answered commit_unknown', async (t) => {
     const { client, target, send, spy } = await ownServer(t, ['synchronous_standby_names=nobody']);
     const sent = send([rowsOf(target, '{"id":1}')]);
     const ended = { yet: false };
@@ -171,7 +171,7 @@ suite('lost', () => {
     assert(!spy.seen.some((o) => o.kind === 'group.committed'));
   });
 
-  test('a commit is stored if the synchronous standby catches up in time', async (t) => {
+  test('a commit is answered as stored if the synchronous standby catches up in time', async (t) => {
     const { client, target, send, spy } = await ownServer(t);
     const standbys = async (names: string) => {
       await client.query(`alter system set synchronous_standby_names = '${names}'`);

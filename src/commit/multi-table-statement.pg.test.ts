@@ -50,8 +50,8 @@ async function room(t: TestContext) {
 
 const allStored = Array(names.length).fill(1);
 
-suite('together', () => {
-  test('groups that arrive together are stored in one transaction, in order and unchanged', async (t) => {
+suite('groups of several tables share one transaction', () => {
+  test('groups of several tables that arrive together are stored in one transaction, in order and unchanged', async (t) => {
     const { client, targets, send, sendAll, found } = await room(t);
     assert.deepEqual(await sendAll('{"n":1}'), allStored);
     assert.deepEqual(await found('{"n":1}'), { n: 5, transactions: 1 });
@@ -72,7 +72,7 @@ suite('together', () => {
     );
   });
 
-  test('a table that somebody holds goes alone, and the others do not wait', async (t) => {
+  test('a group for a locked table leaves the shared transaction, and the groups of other tables do not wait', async (t) => {
     const { database, targets, send } = await room(t);
     const other = await database.connect();
     await other.query('begin; lock table t2 in share mode');
@@ -85,7 +85,7 @@ suite('together', () => {
     for (const sent of held) assert.deepEqual(codes(await sent), [1]);
   });
 
-  test('a row that waits for somebody else’s is not waited for by the others', async (t) => {
+  test('a row waiting for a foreign unique key leaves the shared transaction, and the others do not wait', async (t) => {
     const { client, database, targets, targetOf, send } = await room(t);
     await client.query(`create unique index on t2 ((data->>'id'))`);
     const other = await database.connect();
@@ -99,7 +99,7 @@ suite('together', () => {
     assert.deepEqual(codes((await sent[1]) ?? []), [1]);
   });
 
-  test('tables whose checks take long share no transaction', async (t) => {
+  test('tables with slow checks stop sharing a transaction', async (t) => {
     const { client, targetOf, send, found } = await room(t);
     for (const name of names)
       await client.query(`alter table ${name} add check (factorial((data->>'n')::int) > 0)`);
@@ -151,7 +151,7 @@ suite('together', () => {
     await client.query('drop schema was_public cascade; drop role if exists headgate_together');
   });
 
-  test('a default that a table has got since is not evaluated before the table is checked', async (t) => {
+  test('a default added to a table is not evaluated in a shared transaction before the table is checked', async (t) => {
     const { client, targets, tableOf, send } = await room(t);
     await runOurs(client, `CREATE TABLE typed (n INT, data JSONB) WITH (connector = 'webhook')`);
     const described = await tableOf('typed');
@@ -171,7 +171,7 @@ suite('together', () => {
     assert.deepEqual(rows, [{ is_called: false }]);
   });
 
-  test('a shared statement that waited for an ALTER TABLE sees the change', async (t) => {
+  test('a statement of a shared transaction that waited for an ALTER TABLE sees the change', async (t) => {
     const { client, database, targets } = await room(t);
     const [t0] = targets;
     assert(t0 !== undefined);
@@ -187,7 +187,7 @@ suite('together', () => {
     await stored;
   });
 
-  test('a refused row in a shared transaction gives its own sender 422', async (t) => {
+  test('a refused row in a shared transaction gives only its own sender a refusal', async (t) => {
     const { client, targets, targetOf, send, found } = await room(t);
     await client.query(`alter table t2 add check ((data->'n') is not null)`);
     const checked = await targetOf('t2');
@@ -197,7 +197,7 @@ suite('together', () => {
     assert.equal((await found('{"m":1}'))?.n, 4);
   });
 
-  test('typed tables share too; a value that does not fit costs its own sender 422, and nobody else', async (t) => {
+  test('typed tables share a transaction, and a value of the wrong type costs only its own sender a refusal', async (t) => {
     const { client, tableOf, targets, send } = await room(t);
     await runOurs(
       client,
@@ -247,7 +247,7 @@ suite('together', () => {
   });
 
   for (const side of ['server', 'client'] as const) {
-    test(`reset at each message of the ${side}, what is told is what is stored`, async (t) => {
+    test(`groups in a shared transaction are stored as answered after a reset at each message of the ${side}`, async (t) => {
       const { client, database, sendAll } = await room(t);
       const proxy = await FaultyProxy.open(database.engine.endpoint());
       onEnd(t, 'proxy', () => proxy.close());

@@ -98,7 +98,7 @@ function newestOn(bin: string): void {
   const columns = 'id INT PRIMARY KEY, seen BIGINT, v TEXT';
 
   for (const way of ['plain', 'code'])
-    test(`all orders of short histories end in the newest version (${way})`, async (t) => {
+    test(`all orders of short histories of a key end in the newest version (${way})`, async (t) => {
       const { client, headgate, targetOf, create, logged } = await room(t);
       await create(columns, `version = 'seen'`);
       // A table with a trigger is stored in another way.
@@ -145,7 +145,7 @@ function newestOn(bin: string): void {
       }
     });
 
-  test('an older row waits for a deletion that is not committed yet', async (t) => {
+  test('an older row waits for an uncommitted deletion of its key in a table with version', async (t) => {
     const { client, open, headgate, create } = await room(t);
     const target = await create(columns, `version = 'seen'`);
     const [deletes, writes, holder] = [headgate(), headgate(), await open('root')];
@@ -165,7 +165,7 @@ function newestOn(bin: string): void {
     assert.equal((await client.query('select from t')).rowCount, 0);
   });
 
-  test('random histories with repetitions, deletions, two Headgates and connections that end', async (t) => {
+  test('random histories with repetitions, deletions, two Headgates and lost connections end in the newest versions', async (t) => {
     const { client, headgate, create, logged } = await room(t);
     const target = await create(columns, `version = 'seen'`);
     const { random } = seededRandom();
@@ -208,7 +208,7 @@ function newestOn(bin: string): void {
     );
   });
 
-  test('every type is compared as it is, and nothing that cannot be compared is stored', async (t) => {
+  test('the option version compares each type by its own order and refuses incomparable values', async (t) => {
     const { client, headgate, create } = await room(t);
     const send = headgate();
     // From old to new; then what is refused.
@@ -398,7 +398,7 @@ function newestOn(bin: string): void {
     );
   });
 
-  test('a transaction is tried twice only where it is undecided which rows are newer', async (t) => {
+  test('a group in a table with version takes a second transaction only if the newer row is undecided', async (t) => {
     const { client, headgate, create } = await room(t);
     const target = await create('id INT PRIMARY KEY, seen BIGINT', `version = 'seen'`);
     const send = headgate();
@@ -447,7 +447,7 @@ function newestOn(bin: string): void {
     assert.deepEqual(codes(await send([without])), ['aborted version_missing']);
   });
 
-  test('tombstones: whose they are, who reads them, how long they stay', async (t) => {
+  test('a tombstone is visible to the owner and readers of its table, and expires with the window of version', async (t) => {
     const { client, open, headgate, create, targetOf } = await room(t);
     const target = await create(columns, `version = 'seen', version_window = '1 day'`);
     const send = headgate();
@@ -596,4 +596,4 @@ function newestOn(bin: string): void {
 }
 
 for (const [version, bin] of someVersion())
-  suite(`newest rows on PostgreSQL ${version}`, () => newestOn(bin));
+  suite(`a table with version keeps the newest rows on PostgreSQL ${version}`, () => newestOn(bin));

@@ -19,7 +19,7 @@ for (const role of ['root', 'hg']) {
     1,
   )) {
     suite(
-      `attacks of owners on PostgreSQL ${version}, Headgate as ${role}`,
+      `owners of tables gain no rights by attacks on PostgreSQL ${version}, Headgate as ${role}`,
       { skip: !existsSync(bin) },
       () => {
         let begun: TestServer;
@@ -28,7 +28,7 @@ for (const role of ['root', 'hg']) {
         });
         after(() => begun.close());
 
-        test('a sequence of somebody else is not counted up with the rights of the role that stores plain tables', async (t) => {
+        test("a table's default or check does not advance another owner's sequence with the rights of the commit role", async (t) => {
           const { root, owner, own, writer, send, tableOf, made } = await room(t, begun, bin, role);
           await root.query(`CREATE TABLE other.counted (id SERIAL); GRANT USAGE ON SCHEMA other TO ${writer};
           GRANT USAGE ON SEQUENCE other.counted_id_seq TO ${writer}`);
@@ -81,7 +81,7 @@ for (const role of ['root', 'hg']) {
           assert.ok(typeof code !== 'string' && code.as === 'writer');
         });
 
-        test('the key of a partitioned table is not evaluated with the rights of the role that stores plain tables', async (t) => {
+        test('the partition key of another table is not evaluated with the rights of the commit role', async (t) => {
           const { root, send, tableOf, made } = await room(t, begun, bin, role);
           await made(
             'id INT',
@@ -109,7 +109,7 @@ for (const role of ['root', 'hg']) {
           }
         });
 
-        test('the functions of a range are not called by an index with the rights of the role that stores plain tables', async (t) => {
+        test('the functions of a range type are not called by an index with the rights of the commit role', async (t) => {
           const { root, send, tableOf, made } = await room(t, begun, bin, role);
           for (const index of [
             `gist ((CASE WHEN id = 9999 THEN '[-9,9999)'::mal.span ELSE '[1,3)'::mal.span END))`,
@@ -130,7 +130,7 @@ for (const role of ['root', 'hg']) {
           }
         });
 
-        test('a type that an extension of its own has brought is a superuser’s, and is not moved away', async (t) => {
+        test('a type of an extension that an owner created belongs to a superuser and cannot be moved by the owner', async (t) => {
           const { root, owner, writer, tableOf, made } = await room(t, begun, bin, role);
           await made('id INT', '');
           await root.query(
@@ -151,7 +151,7 @@ for (const role of ['root', 'hg']) {
           assert.notEqual((await tableOf('other.ext')).shape.version, before.shape.version);
         });
 
-        test('where the schema headgate may not be used, the refusal says so', async (t) => {
+        test('a commit without USAGE on the schema headgate is refused with that reason', async (t) => {
           const { root, send, tableOf, made } = await room(t, begun, bin, role);
           for (const [columns, after, choice] of [
             ['data jsonb', '', { document: 'data' }],
@@ -175,7 +175,7 @@ for (const role of ['root', 'hg']) {
           }
         });
 
-        test('a login that its sessions keep locked is refused in time, and is put right later', async (t) => {
+        test('a login of an owner whose role row stays locked is refused in time, and is corrected later', async (t) => {
           const { root, logins, send, tableOf, made } = await room(t, begun, bin, role);
           await made('id INT', codes[0]?.after ?? '');
           const target = await tableOf('mal.t');
@@ -199,7 +199,7 @@ for (const role of ['root', 'hg']) {
           assert.deepEqual(rows, []);
         });
 
-        test('whoever made the role that stores plain tables before Headgate did, and left a function with its rights, reads and changes no rows', async (t) => {
+        test('a role that created the commit role before Headgate did reads and changes no rows by its function', async (t) => {
           if (role !== 'root') return t.skip('Headgate’s own role stores them');
           const { root, send, tableOf, made } = await room(t, begun, bin, role);
           await root.query(`DROP OWNED BY headgate_commit; DROP ROLE headgate_commit; CREATE ROLE eve LOGIN CREATEROLE;

@@ -31,7 +31,7 @@ for (const { version, bin } of versions) {
   ];
   for (const role of roles) {
     suite(
-      `code of another owner on PostgreSQL ${version}, Headgate as ${role}`,
+      `code of another owner runs with the owner's rights on PostgreSQL ${version}, Headgate as ${role}`,
       { skip: !existsSync(bin) },
       () => {
         let begun: TestServer;
@@ -106,7 +106,7 @@ for (const { version, bin } of versions) {
           }
         });
 
-        test('whole documents too, byte by byte as jsonb keeps them, and a sender reads what is wrong with its own', async (t) => {
+        test("documents of a table with another owner's code are stored exactly, and a bad document is refused alone", async (t) => {
           const { root, send, tableOf, made } = await room(t, begun, bin, role);
           await made('data jsonb', codes[0]?.after ?? '');
           const target = await tableOf('mal.t', { document: 'data' }, true);
@@ -146,7 +146,7 @@ for (const { version, bin } of versions) {
           }
         });
 
-        test("an owner's rights do not serve what the role that stores rows may not do", async (t) => {
+        test("an owner's rights do not let rows in where the role that stores rows lacks them", async (t) => {
           const { root, owner, writer, send, tableOf, made } = await room(t, begun, bin, role);
           // A member of the owner has its rights; one that only may become it has not.
           if (role !== 'root') {
@@ -173,7 +173,7 @@ for (const { version, bin } of versions) {
           }
         });
 
-        test('code that a plain table seems to have none of is found, or does not run', async (t) => {
+        test('the catalog finds hidden code of a table that seems plain, or the code does not run', async (t) => {
           const { root, owner, own, writer, send, tableOf, made } = await room(t, begun, bin, role);
           const { rows } = await root.query<{ n: number }>(
             `SELECT current_setting('server_version_num')::int AS n`,
@@ -339,7 +339,7 @@ for (const { version, bin } of versions) {
           await nothingGained(root, 'looked into');
         });
 
-        test('a table that changes hands between catalog and row runs nothing', async (t) => {
+        test('a table that changes its owner between catalog and row runs no code of the new owner', async (t) => {
           const { root, owner, writer, send, tableOf, made } = await room(t, begun, bin, role);
           await made('id INT', '');
           await root.query(

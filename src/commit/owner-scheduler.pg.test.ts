@@ -48,8 +48,8 @@ async function room(t: TestContext) {
   return { client, engine, tables, working };
 }
 
-suite('turns of owners', () => {
-  test('tables of an owner that sleep again and again refuse nobody else', async (t) => {
+suite('the owner scheduler shares PostgreSQL connections fairly', () => {
+  test('tables whose triggers sleep again and again cause no refusal for tables of another owner', async (t) => {
     const { engine, tables, working } = await room(t);
     const slow = await tables('a', 20, 'perform pg_sleep(1.9)');
     const [quick] = await tables('b', 1, 'perform 1');

@@ -66,8 +66,8 @@ function room(t: TestContext, connections = 8) {
   };
 }
 
-suite('turns', () => {
-  test('rows that run no code wait for no group of a table with code, nor the other way round', async (t) => {
+suite('the owner scheduler gives owners their turns', () => {
+  test('groups without code and groups of tables with code have separate turns and do not wait for each other', async (t) => {
     const { send, begun, end } = room(t, 2);
     send('A1 B1 C1 D1');
     assert.equal(await begun(), 'A1 B1');
@@ -79,7 +79,7 @@ suite('turns', () => {
     assert.equal(await begun(), 'C1');
   });
 
-  test('a single owner gets all connections, and its groups commit in order', async (t) => {
+  test('the owner scheduler gives a single owner all connections and starts its groups in order', async (t) => {
     const { send, begun, end } = room(t, 3);
     send('a1 a2 a3 a4 a5');
     assert.equal(await begun(), 'a1 a2 a3');
@@ -89,7 +89,7 @@ suite('turns', () => {
     assert.equal(await begun(), 'a5');
   });
 
-  test('with several owners the last connections are reserved for owners who have none', async (t) => {
+  test('the owner scheduler reserves the last connections for owners without one', async (t) => {
     const { send, begun, end } = room(t);
     send('b1');
     await end('b1');
@@ -133,7 +133,7 @@ suite('turns', () => {
     assert.equal(await begun(), 'd2');
   });
 
-  test('an owner is slow for a while only, and alone it has half of what is not left to others', async (t) => {
+  test('the owner scheduler treats an owner as slow for a while only, and gives it half of the unreserved connections', async (t) => {
     const { send, begun, end, pass } = room(t);
     send('b0 a0');
     await end('b0');
@@ -150,7 +150,7 @@ suite('turns', () => {
     assert.equal(await begun(), 'a6 a7 a8 a9 aa ab');
   });
 
-  test('a group of a quick owner waits until little is left for it, and one of a slow owner not for long', async (t) => {
+  test("the owner scheduler refuses a quick owner's group late in its time, and a slow owner's group early", async (t) => {
     const { send, begun, late, end, pass } = room(t, 1);
     send('b0');
     await end('b0');
@@ -172,14 +172,14 @@ suite('turns', () => {
     assert.equal(await begun(), 'c2', 'nobody is in its way any more');
   });
 
-  test('an owner of very large groups is treated as slow from the first group', async (t) => {
+  test('the owner scheduler treats an owner of very large groups as slow from its first group', async (t) => {
     const { send, begun } = room(t);
     send('b1');
     send('a1 a2 a3 a4', 20_000);
     assert.equal(await begun(), 'b1 a1 a2 a3');
   });
 
-  test('however few connections there are each owner gets one, and there may become fewer', async (t) => {
+  test('the owner scheduler gives each owner a connection even if there are few, and follows a falling number', async (t) => {
     const { at, send, begun, end } = room(t, 2);
     send('c0');
     await end('c0');

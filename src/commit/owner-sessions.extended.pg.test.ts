@@ -22,7 +22,7 @@ for (const { version, bin } of versions) {
   // Headgate as a superuser on an older version is for the long run.
   for (const role of bin === debianBin && !isLong ? ['hg'] : ['root', 'hg']) {
     suite(
-      `sessions of owners on PostgreSQL ${version}, Headgate as ${role}`,
+      `owner sessions leave nothing behind on PostgreSQL ${version}, Headgate as ${role}`,
       { skip: !existsSync(bin) },
       () => {
         let begun: TestServer;
@@ -31,7 +31,7 @@ for (const { version, bin } of versions) {
         });
         after(() => begun.close());
 
-        test('serve the next table of the same owner, and the next rows, as if they were new', async (t) => {
+        test("an owner's session serves the owner's next table and next rows as if it were new", async (t) => {
           const { root, owner, send, tableOf, made } = await room(t, begun, bin, role);
           const left = [
             'SET ROLE NONE',
@@ -72,7 +72,7 @@ for (const { version, bin } of versions) {
           assert.deepEqual(rows, [{ who: 'mallory', held: null }]);
         });
 
-        test('fool nobody but the owner, whose code has put something in the place of prepared statements', async (t) => {
+        test("code that replaces the prepared statements of its owner's session affects only that owner's tables", async (t) => {
           const { root, owner, own, writer, send, tableOf, made } = await room(t, begun, bin, role);
           await made('id INT', '');
           await owner.query(`CREATE FUNCTION mal.renames() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE p record; BEGIN
@@ -106,34 +106,38 @@ for (const { version, bin } of versions) {
           await nothingGained(root, 'renamed');
         });
 
-        test('that the server has ended make no room', { skip: role !== 'root' }, async (t) => {
-          const { root, logins } = await room(t, begun, bin, role);
-          await root.query('CREATE ROLE bob');
-          const { rows: owners } = await root.query<{ oid: number }>(
-            `SELECT oid::int8::int4 FROM pg_roles WHERE rolname IN ('mallory', 'bob')`,
-          );
-          const [mallory = 0, bob = 0] = owners.map(({ oid }) => oid);
-          const bounds = { statementTimeoutMs: 5_000, connectTimeoutMs: 5_000 };
-          const sessions = new OwnerSessions({ logins, applicationName: 'test', ...bounds });
-          onEnd(t, 'sessions', () => sessions.close());
-          for (let i = 0; i <= limits.ownerSessionsMax; i++) {
-            const client = await sessions.connect('postgres', mallory);
-            const { processID } = client as unknown as { readonly processID: number };
-            const ended = new Promise<void>((resolve) => client.once('end', resolve));
-            client.release();
-            await root.query('SELECT pg_terminate_backend($1)', [processID]);
-            await ended;
-          }
-          const first = await sessions.connect('postgres', mallory);
-          first.release();
-          const other = await sessions.connect('postgres', bob);
-          other.release();
-          const again = await sessions.connect('postgres', mallory);
-          again.release();
-          assert.equal(again, first, 'it was kept');
-        });
+        test(
+          'owner sessions ended by the server do not count against the bound on owner sessions',
+          { skip: role !== 'root' },
+          async (t) => {
+            const { root, logins } = await room(t, begun, bin, role);
+            await root.query('CREATE ROLE bob');
+            const { rows: owners } = await root.query<{ oid: number }>(
+              `SELECT oid::int8::int4 FROM pg_roles WHERE rolname IN ('mallory', 'bob')`,
+            );
+            const [mallory = 0, bob = 0] = owners.map(({ oid }) => oid);
+            const bounds = { statementTimeoutMs: 5_000, connectTimeoutMs: 5_000 };
+            const sessions = new OwnerSessions({ logins, applicationName: 'test', ...bounds });
+            onEnd(t, 'sessions', () => sessions.close());
+            for (let i = 0; i <= limits.ownerSessionsMax; i++) {
+              const client = await sessions.connect('postgres', mallory);
+              const { processID } = client as unknown as { readonly processID: number };
+              const ended = new Promise<void>((resolve) => client.once('end', resolve));
+              client.release();
+              await root.query('SELECT pg_terminate_backend($1)', [processID]);
+              await ended;
+            }
+            const first = await sessions.connect('postgres', mallory);
+            first.release();
+            const other = await sessions.connect('postgres', bob);
+            other.release();
+            const again = await sessions.connect('postgres', mallory);
+            again.release();
+            assert.equal(again, first, 'it was kept');
+          },
+        );
 
-        test('whoever has become the login before Headgate made it gets no rights of the owner', async (t) => {
+        test("a role that created an owner's login before Headgate did gets no rights of the owner", async (t) => {
           const { root, owner, send, tableOf, made } = await room(t, begun, bin, role);
           await made('id INT', `${codes[0]?.after ?? ''}; CREATE TABLE mal.hers AS SELECT 'hers' AS text`);
           const target = await tableOf('mal.t');
@@ -167,7 +171,7 @@ for (const { version, bin } of versions) {
           await nothingGained(root, 'become');
         });
 
-        test('whoever keeps the name of a login, by what it owns or in an open transaction, delays no rows of the owner', async (t) => {
+        test("a role that keeps the name of an owner's login in use delays no rows of the owner", async (t) => {
           const { root, send, tableOf, made } = await room(t, begun, bin, role);
           await made('id INT', codes[0]?.after ?? '');
           const target = await tableOf('mal.t');
@@ -202,7 +206,7 @@ for (const { version, bin } of versions) {
           await nothingGained(root, 'kept');
         });
 
-        test('a login that somebody else has made, or got into, is Headgate’s again, or is refused', async (t) => {
+        test("an owner's login created or entered by another role is taken back by Headgate or refused", async (t) => {
           const { root, owner, send, tableOf, made } = await room(t, begun, bin, role);
           await made('id INT', codes[0]?.after ?? '');
           const target = await tableOf('mal.t');
@@ -284,7 +288,7 @@ for (const { version, bin } of versions) {
           await nothingGained(root, 'logins');
         });
 
-        test('a login to which somebody gives a role of his own stays as it is', async (t) => {
+        test("an owner's login to which another role grants a role of its own stays in use", async (t) => {
           const { root, send, tableOf, made } = await room(t, begun, bin, role);
           await made('id INT', codes[0]?.after ?? '');
           const target = await tableOf('mal.t');

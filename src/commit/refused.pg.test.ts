@@ -8,7 +8,7 @@ import type { Chain, Rows } from '../types/rows.ts';
 const json = (value: unknown) => JSON.stringify(value);
 const decode = 'failed to decode webhook JSON payload';
 
-suite('rows that the engine refuses', () => {
+suite("PostgreSQL's refusal of a row concerns its own request alone", () => {
   test('one bad request in a group is refused alone, with row, column and reason', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query(`
@@ -57,7 +57,7 @@ suite('rows that the engine refuses', () => {
     for (const [member, message] of bad) assert.deepEqual(messages(await send([member])), [message], 'alone');
   });
 
-  test('the row at fault is told, however little time is left once it is found', async (t) => {
+  test('the row at fault is named even if little time is left when it is found', async (t) => {
     const { client, database, spy, tableOf } = await commitRoom(t);
     await client.query('create table t (id int, amount int check (amount < 100))');
     const target = await tableOf('t');
@@ -76,7 +76,7 @@ suite('rows that the engine refuses', () => {
     ]);
   });
 
-  test('a hundred members with 1, 10 and 100 bad ones: exactly those are refused, whatever refuses them', async (t) => {
+  test('exactly the bad rows of a group of one hundred are refused, by type or by constraint', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query('create table t (id int primary key, amount int check (amount < 100))');
     const target = await tableOf('t');
@@ -95,7 +95,7 @@ suite('rows that the engine refuses', () => {
     }
   });
 
-  test('rows that need rows of members before them are not refused because another member is', async (t) => {
+  test('rows that reference earlier rows of their group are stored although another row is refused', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query('create table tree (id int primary key, up int references tree)');
     const target = await tableOf('tree', { writeMode: 'insert' });
@@ -108,7 +108,7 @@ suite('rows that the engine refuses', () => {
     assert.equal(outcomes[20]?.kind, 'aborted');
   });
 
-  test('unique rows that collide inside one group: the first stays', async (t) => {
+  test('the first of two rows with the same unique value in a group is stored, and the other is refused', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query(
       'create table t (id int, code text constraint one_code unique deferrable initially deferred)',
@@ -127,7 +127,7 @@ suite('rows that the engine refuses', () => {
     );
   });
 
-  test('a value that its type refuses with a code of its own is its own sender’s affair', async (t) => {
+  test('a value that its type refuses with a SQLSTATE of its own costs only its own sender a refusal', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query(`
       create table t (id int, q tsquery, r regclass, f regproc);
@@ -172,7 +172,7 @@ suite('rows that the engine refuses', () => {
     );
   });
 
-  test("on_type_error = 'null' stores NULL for what does not fit, counts it, and refuses what NULL does not mend", async (t) => {
+  test("on_type_error = 'null' stores NULL for a value of the wrong type, counts it, and refuses other faults", async (t) => {
     const { client, spy, tableOf, send } = await commitRoom(t);
     await client.query('create table t (id int not null, n int, at date default now(), "w ""x" numeric)');
     const target = await tableOf('t', { onTypeError: 'null' });
@@ -204,7 +204,7 @@ suite('rows that the engine refuses', () => {
     assert.equal((await client.query('select from t where id >= 100 and n is null')).rowCount, 50);
   });
 
-  test('rows of a chain take effect in order, and none after one that was refused', async (t) => {
+  test('rows of a chain take effect in order, and no row after a refused one is stored', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query('create table t (id int primary key, v text)');
     const target = await tableOf('t');
@@ -234,7 +234,7 @@ suite('rows that the engine refuses', () => {
     assert.deepEqual(codes(await send([chained(1, 'late')])), ['aborted chain_broken']);
   });
 
-  test('a key that the catalog does not know yet is the table having changed, not the sender', async (t) => {
+  test('a primary key changed since the catalog was read gives table_changed, not a refusal of the row', async (t) => {
     const { client, tableOf, targetOf, send } = await commitRoom(t);
     await client.query('create table t (id int not null); create table d (data jsonb not null)');
     const target = await tableOf('t');
@@ -252,7 +252,7 @@ suite('rows that the engine refuses', () => {
     assert((await targetOf('d')).oid > 0);
   });
 
-  test('keys in any order from two committers at once: all are stored, and no deadlock surfaces', async (t) => {
+  test('two committers with the same keys in any order store all rows without a deadlock error', async (t) => {
     const { client, database, spy, tableOf, send } = await commitRoom(t);
     const other = committer(t, database.engine, spy);
     await client.query('create table t (id int primary key, v int)');

@@ -198,7 +198,7 @@ test('a group whose COPY error names the row is stored with one more attempt', a
   );
 });
 
-test("an error that is no row's fault gives its own rows 503, and the search ends soon if nothing can be stored", async () => {
+test('the search for the row at fault gives engine errors 503, and ends soon if nothing can be stored', async () => {
   const away: Outcome = { kind: 'aborted', refusal: refusal('engine_unavailable') };
   const members = Array.from({ length: 2_048 }, () => rowsOf(target, '1'));
   // Something that only some rows need cannot be reached.
@@ -215,7 +215,7 @@ test("an error that is no row's fault gives its own rows 503, and the search end
   assert(all.seen.attempts <= 48 + 60, String(all.seen.attempts));
 });
 
-test('one bad request of two thousand costs two more passes', async () => {
+test('the search for one bad request among two thousand takes 41 attempts', async () => {
   const kinds = Array.from({ length: 2_000 }, (_, i) => ({ bad: i === 777, needs: 0, chain: -1 }));
   const members = kinds.map(() => rowsOf(target, '1'));
   const engine = engineOf(members, kinds, 0);
@@ -224,7 +224,7 @@ test('one bad request of two thousand costs two more passes', async () => {
   assert.equal(engine.seen.attempts, 1 + 16 + 16 + 8);
 });
 
-test('a lost connection is unknown for what was sent, and only for that', async () => {
+test('a connection lost during the search for the row at fault makes only the sent requests unknown', async () => {
   const members = Array.from({ length: 4 }, () => rowsOf(target, '1'));
   const answers: StoreAttempt[][] = [
     [{ kind: 'committed' }, failedWith('23514'), { kind: 'lost', reason: '' }, { kind: 'lost', reason: '' }],
@@ -243,7 +243,7 @@ test('a lost connection is unknown for what was sent, and only for that', async 
   );
 });
 
-test('members that are only suspected fail alone twice, together, before they are refused', async () => {
+test('the search for the row at fault refuses suspected requests only after each has failed alone twice', async () => {
   const members = Array.from({ length: 2_048 }, () => rowsOf(target, '1'));
   const seen = { transactions: 0 };
   const fail = () => failedWith('XX000');

@@ -28,7 +28,7 @@ const trigger = (name: string, body: string) => `
   CREATE FUNCTION ${name}_code() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN ${body} RETURN NEW; END$$;
   CREATE TRIGGER code BEFORE INSERT ON ${name} FOR EACH ROW EXECUTE FUNCTION ${name}_code()`;
 
-suite('what the code of one table leaves in its session', () => {
+suite('code of one table leaves nothing in its session for the next table', () => {
   test("session state left by a table's code is gone for the next table, after commit and rollback", async (t) => {
     const { client, targetOf, tableOf, send } = await commitRoom(t, { commitConnectionsMax: 1 });
     await client.query(`
@@ -92,7 +92,7 @@ suite('what the code of one table leaves in its session', () => {
   });
 });
 
-suite('names that others put before PostgreSQL’s own', () => {
+suite('names placed before pg_catalog do not mislead a commit', () => {
   test("names placed before pg_catalog are not found by Headgate's statements, and table code resolves names as for any client", async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     // What a role that may create in `public` can put there: it fits better than PostgreSQL's own.
@@ -132,7 +132,7 @@ suite('names that others put before PostgreSQL’s own', () => {
     assert.deepEqual((await client.query('SELECT word FROM helped ORDER BY word')).rows.length, 3);
   });
 
-  test('a key whose type has its own equality is compared by that', async (t) => {
+  test('a delete compares a citext key by the equality of its type', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     const { rows: available } = await client.query(
       `SELECT FROM pg_available_extensions WHERE name = 'citext'`,

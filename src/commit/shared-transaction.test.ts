@@ -86,7 +86,7 @@ function room() {
   };
 }
 
-suite('sharing', () => {
+suite('groups of several tables share transactions', () => {
   test('a lone group commits at once, and groups arriving meanwhile share a transaction', async () => {
     const { begun, end, send } = room();
     const sent = send(groupOf(0), groupOf(1), groupOf(2, 2), groupOf(3));
@@ -99,7 +99,7 @@ suite('sharing', () => {
     assert.deepEqual(await begun(), ['1']);
   });
 
-  test('groups of one moment share a transaction', async () => {
+  test('groups that arrive at one moment share a transaction up to its bound', async () => {
     const { atOnce, begun, end } = room();
     atOnce(...[0, 1, 2, 3, 4].map((i) => groupOf(i)));
     assert.deepEqual(await begun(), ['0+1+2+3']);
@@ -107,7 +107,7 @@ suite('sharing', () => {
     assert.deepEqual(await begun(), ['4']);
   });
 
-  test('a large group, and a table that cannot share, wait for nobody; a transaction has its bounds', async () => {
+  test('large groups and groups of tables with code go alone, and a shared transaction keeps its bounds', async () => {
     const { begun, end, send } = room();
     const code = { ...tableAt(0).code, inert: false };
     const own = { ...groupOf(0), target: { ...tableAt(0), oid: 77, code } };
@@ -148,7 +148,7 @@ suite('sharing', () => {
     }
   });
 
-  test('after two slow ones in turn its tables are looked at alone: the quick ones share again', async () => {
+  test('after two slow shared transactions their tables commit alone once, and the quick ones share again', async () => {
     const { at, begun, end, send } = room();
     for (const ms of [201, 250]) {
       void send(groupOf(0), groupOf(1), groupOf(2));

@@ -19,7 +19,7 @@ const column = (name: string, type: string, fallback: string | null = null): Col
 const key = (name: string, generated: string | null = null) => ({ name, generated });
 const target = (shape: Partial<Shape>) => targetOf({ table: 'T "x"', shape });
 
-test('plain inserts read the rows and nothing else', () => {
+test('the statement of a plain insert reads the rows and nothing else', () => {
   const columns = [column('id', 'bigint'), column('a"b', 'public."my type"')];
   assert.equal(
     storeStatement(target({ writeMode: 'insert', columns })),
@@ -34,7 +34,7 @@ test('plain inserts read the rows and nothing else', () => {
   );
 });
 
-test('an upsert takes the last row of each key, in the order of keys, and replaces what is written', () => {
+test('the statement of an upsert takes the last row of each key, in key order, and replaces the given columns', () => {
   const columns = [
     column('id', 'int'),
     column('v', 'text'),
@@ -62,7 +62,7 @@ test('an upsert takes the last row of each key, in the order of keys, and replac
   assert.match(keysOnly, /on conflict \("id"\) do nothing$/);
 });
 
-test('a generated key is computed from the columns; one that only the engine fills is no key to look for', () => {
+test('an upsert statement computes a generated key, and has no conflict clause for a key that PostgreSQL fills', () => {
   const columns = [column('email', 'text')];
   const shape = { writeMode: 'upsert', columns, key: [key('lower', 'lower(email)')] } as const;
   assert.match(
@@ -78,7 +78,7 @@ test('a generated key is computed from the columns; one that only the engine fil
   assert.equal(removeStatement(identity), null);
 });
 
-test('runs of a group hold every row once and in order, with one set of kept columns each', () => {
+test('the runs of a group hold every row once and in order, each with one set of kept columns', () => {
   const row = fc.record({
     size: fc.integer({ min: 1, max: 60 }),
     removed: fc.boolean(),
@@ -125,7 +125,7 @@ test('runs of a group hold every row once and in order, with one set of kept col
   );
 });
 
-test('documents become one JSON array of the announced length, large ones uncopied', () => {
+test('the parameter of a group is one JSON array of the announced length, and large documents are not copied', () => {
   const size = fc.constantFrom(2, 3, 40, 32 * 1024, 32 * 1024 + 1, 100_000);
   const document = size.map((n) => JSON.stringify('x'.repeat(n - 2)));
   fc.assert(
@@ -160,7 +160,7 @@ test('documents become one JSON array of the announced length, large ones uncopi
   );
 });
 
-test('values become NULL without another word of the document being touched', () => {
+test("replacing a document's values by NULL leaves its other bytes unchanged", () => {
   const rows = rowsOf(target({}), '{}', ' { } ', '{"a":{"b":1}} ', '{"a":1}', '{"x\\"":2}');
   const at = (row: number, name: string) => ({ row, column: { name } });
   const { documents, count } = withNulls(rows, [
@@ -182,7 +182,7 @@ test('values become NULL without another word of the document being touched', ()
   ]);
 });
 
-test('prepared statements of a connection are bounded, and not trusted after a failure', () => {
+test('prepared statements of a connection are bounded in number, and prepared again after a failure', () => {
   const prepared = new PreparedStatements();
   const names = (messages: readonly Buffer[]) =>
     messages.map((m) => `${m.toString('latin1', 0, 1)}${/headgate_(\w{4})/.exec(m.toString('latin1'))?.[1]}`);

@@ -7,7 +7,7 @@ import { CommitPools } from './commit-pools.ts';
 import { connectionOf } from './commit-connection.ts';
 import { fateOf } from './transaction-status.ts';
 
-test('a server of another life is not asked for a number that it may never have given out', async (t) => {
+test("a transaction's fate is not asked of a server with another incarnation", async (t) => {
   const { engine, name } = await testDatabase(t);
   const pools = new CommitPools(engine, limits);
   onEnd(t, 'pools', () => pools.close());

@@ -15,8 +15,8 @@ const documents = [
   `{"id":4,"doc":null,"raw":null,"tags":[],"Ä \\"q\\" %":""}`,
 ];
 
-suite('values in place of a query', () => {
-  test('the same rows, replaced and kept in the same way, few and many', async (t) => {
+suite('rows sent as values to Citus are stored as by the query', () => {
+  test('rows sent as values are stored, replaced and kept as by the query, in small and large numbers', async (t) => {
     const { client, tableOf } = await webhookRoom(t);
     await migrate(client, readMigrations());
     await client.query(`create domain cents as bigint check (value >= 0); create type place as (x numeric, label text);
@@ -38,7 +38,7 @@ suite('values in place of a query', () => {
         }
   });
 
-  test('a value that does not fit its column is refused as by the query', async (t) => {
+  test('a row sent as values with a value of the wrong type is refused as by the query', async (t) => {
     const { client, tableOf } = await webhookRoom(t);
     await migrate(client, readMigrations());
     await client.query(`create domain cents as bigint check (value >= 0);
