@@ -9,7 +9,7 @@ const resolve = (env: Readonly<Record<string, string>>) => resolveSettings({ env
 const refuses = (env: Readonly<Record<string, string>>, says: RegExp) =>
   assert.throws(() => resolve(env), { name: 'SettingsError', message: says }, JSON.stringify(env));
 
-suite('settings of an authority', () => {
+suite('the ACME settings are checked at the start', () => {
   test('ACME domains are lower-case host names without repetition', () => {
     const text = ' Hooks.Example.COM, xn--bcher-kva.example ,hooks.example.com';
     const { listenAcmeDomains, listenAcmeDirectory, listenAcmeChallenge } = resolve({
