@@ -88,7 +88,7 @@ test('the custom HMAC form gives valid SQL for any input', () => {
   );
 });
 
-test('a form that lets others in is none, and neither is a message that is no form', () => {
+test('the custom HMAC form refuses settings that leave the body or the time unsigned, and malformed messages', () => {
   assert.equal(problemOf(timed), null);
   assert.match(problemOf({ ...timed, signed: [{ kind: 'text', text: 'x' }] }) ?? '', /body must be signed/);
   assert.match(problemOf({ ...timed, signed: [{ kind: 'body' }] }) ?? '', /time is not signed/);
@@ -107,7 +107,7 @@ test('a form that lets others in is none, and neither is a message that is no fo
   for (const it of wrong) assert.equal(isHmacForm(it), false, JSON.stringify(it));
 });
 
-test('a request is read from curl, and from headers, an empty line and a body', () => {
+test('the console reads a pasted request from a curl command or from headers, an empty line and a body', () => {
   const wanted = {
     headers: [
       ['x-a', "it's"],

@@ -44,7 +44,7 @@ async function stateOf(client: Client, table: string): Promise<Known | undefined
   return rows[0];
 }
 
-suite('the state of an endpoint', () => {
+suite('headgate.endpoint_states tells the state of each endpoint', () => {
   let server: TestServer;
   let client: Client;
   before(async () => void (server = await startServer(embeddedBin)));
@@ -67,7 +67,7 @@ suite('the state of an endpoint', () => {
     await client.query(addTraffic, [...(counts.take(0, true) ?? [])]);
   }
 
-  test('nothing stored since, a part of the last hour, or too few to say', async (t) => {
+  test('the state of an endpoint follows from its last answers', async (t) => {
     client = await connect(t, server);
     const now = Date.now() - 1_000;
     const cases: readonly (readonly [answers: string, state: string])[] = [
@@ -98,7 +98,7 @@ suite('the state of an endpoint', () => {
     assert.equal((await stateOf(client, 'none'))?.state, 'quiet');
   });
 
-  test('hours later it still holds, for a day after the last request', async (t) => {
+  test('the state of an endpoint stays for a day after its last request, then is quiet', async (t) => {
     client = await connect(t, server);
     const hour = 3_600_000;
     await tableWith('hours', { answers: 'suuu', atMs: Date.now() - 23 * hour });
@@ -112,7 +112,7 @@ suite('the state of an endpoint', () => {
     assert.equal((await stateOf(client, 'day'))?.state, 'some refused');
   });
 
-  test('two processes: what one stored ends what the other counted before, in whichever order they write', async (t) => {
+  test('a request stored by one process ends the refusals counted by another, in either order of their writes', async (t) => {
     client = await connect(t, server);
     const now = Date.now() - 5_000;
     const [refused, stored] = [
@@ -141,7 +141,7 @@ suite('the state of an endpoint', () => {
     }
   });
 
-  test('whenever it is written, it is what came after the last one that was stored', async (t) => {
+  test("the counts of an endpoint's state are those after its last stored request, whenever they are written", async (t) => {
     client = await connect(t, server);
     let n = 0;
     const letters = fc.array(fc.constantFrom<Letter>('s', 'd', 'u', 'r', 'a'), { maxLength: 6 });
@@ -169,7 +169,7 @@ suite('the state of an endpoint', () => {
     );
   });
 
-  test('of its sender’s log those hours are missing that reach into the last 7 days, once for all who say so', async (t) => {
+  test("the missing hours of a sender's log are those within the last 7 days, counted once for all sources", async (t) => {
     client = await connect(t, server);
     const { oid } = await makeTable(client, 'logged');
     await client.query(

@@ -8,7 +8,7 @@ const words = (rows: readonly (readonly [string, string])[]) =>
     ({ kind, what, detail }) => `${kind}: ${what}${detail === '' ? '' : `: ${detail}`}`,
   );
 
-test('headers, the clock and the signature of a check are told in words, each by its own row', () => {
+test('the console words the headers, the clock and the signature of a check, each in a row of its own', () => {
   const header = `headers->>'x-signature'`;
   const signature = `secure_compare(${header}, encode(hmac(shop_secret, payload, 'sha256'), 'hex'))`;
   assert.deepEqual(

@@ -7,8 +7,8 @@ import { forgottenOf } from './request-list.ts';
 const lines = (...all: readonly (readonly [id: string, arrivedAtMs: number])[]) =>
   all.map(([id, arrivedAtMs]) => ({ id, arrivedAtMs })).toSorted((a, b) => b.arrivedAtMs - a.arrivedAtMs);
 
-suite('what is not remembered any more', () => {
-  test('the process that has forgotten the latest decides', () => {
+suite('the request list knows how far it reaches back', () => {
+  test('the request list reaches back to the process that has forgotten the latest request', () => {
     assert.equal(forgottenOf([]), null);
     // Nothing was forgotten since the start.
     assert.equal(forgottenOf(lines(['a.0', 10], ['a.1', 20], ['b.0', 30])), 10);

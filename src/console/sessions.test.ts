@@ -25,7 +25,7 @@ test('a console login link works once, within its time, and the oldest is evicte
   assert.equal(sessions.useLink('', 1), false);
 });
 
-test('a session ends when it is idle, at its age, and at a logout; what it held is let go of once', () => {
+test('a console session ends when idle, at its maximum age and at a logout, and releases its resources once', () => {
   const { sessions, released } = opened();
   const token = sessions.begin(who, 'a', 0) ?? '';
   assert.notEqual(sessions.find(token, limits.consoleIdleMs - 1, true), null);
@@ -47,7 +47,7 @@ test('a session ends when it is idle, at its age, and at a logout; what it held 
   assert.deepEqual(released, ['a', 'b', 'c']);
 });
 
-test('a session that has ended gives no token to another tab', () => {
+test('an ended console session gives no token to another tab', () => {
   const { sessions } = opened();
   const token = sessions.begin(who, 'a', 0) ?? '';
   const session = sessions.find(token, 1, true) ?? assert.fail();
@@ -58,7 +58,7 @@ test('a session that has ended gives no token to another tab', () => {
   assert.equal(sessions.find(tab, 5, true), null);
 });
 
-test('a login has 16 tabs at most: the one that was used longest ago gives way, and a logout ends all', () => {
+test('a console login has at most 16 tabs: a new one evicts the least recently used, and a logout ends all', () => {
   const { sessions, released } = opened();
   const first = sessions.begin(who, 'a', 0) ?? '';
   const session = sessions.find(first, 1, true) ?? assert.fail();
@@ -78,7 +78,7 @@ test('a login has 16 tabs at most: the one that was used longest ago gives way, 
 
 const root = { kind: 'role', user: 'root', password: null, database: 'dev' } as const;
 
-test('a link that shares a login works once, in its time, under its host name, and ends with that login', () => {
+test('a link that shares a console login works once, in its time, under its host name, and ends with that login', () => {
   const { sessions, released } = opened();
   const token = sessions.begin(root, 'maker', 0) ?? '';
   const maker = sessions.find(token, 1, true) ?? assert.fail();
@@ -107,7 +107,7 @@ test('a link that shares a login works once, in its time, under its host name, a
   assert.equal(sessions.beginShared(late, root, 'late', 11), null);
 });
 
-test('a login by a shared link lasts no longer than the one that it shares', () => {
+test('a console login by a shared link ends no later than the login that it shares', () => {
   const { sessions, released } = opened();
   const share = (token: string, atMs: number, held: string): string => {
     const maker = sessions.find(token, atMs, true) ?? assert.fail();
@@ -133,7 +133,7 @@ test('a login by a shared link lasts no longer than the one that it shares', () 
   assert.deepEqual(released, ['guest of idle', 'idle', 'guest of old', 'old']);
 });
 
-test('links and logins of one login that is shared are bounded together', () => {
+test('links and logins that share one console login are bounded together', () => {
   const { sessions } = opened();
   const maker = sessions.find(sessions.begin(root, 'maker', 0) ?? '', 1, true) ?? assert.fail();
   const keys = Array.from({ length: limits.consoleSharedMax }, () => sessions.share(maker, 'h', 1) ?? '');

@@ -7,8 +7,8 @@ import { formatSql } from './sql-format.ts';
 
 const client = clientOfServer();
 
-suite('SQL in lines', () => {
-  test('clauses begin lines, and so does each value of a long list', () => {
+suite("the console's SQL formatter keeps the meaning of a statement", () => {
+  test('the SQL formatter begins a line with each clause and each value of a long list', () => {
     assert.equal(
       formatSql(
         `-- today\nselect date_trunc('hour', at)  AS hour, count(*), (SELECT max(n) from other o where o.id = t.id AND extract(epoch FROM o.at) > 0) AS most FROM t LEFT JOIN u USING (id)  where a IS DISTINCT FROM 'x  y' GROUP BY 1, 3 ORDER BY 1;select 1;`,
@@ -36,7 +36,7 @@ select 1;`,
       assert.equal(formatSql(same), same);
   });
 
-  test('nothing but white space changes, whatever it is, and it is in lines once and for all', () => {
+  test('the SQL formatter changes white space only, and formatted SQL stays as it is', () => {
     const crumbs = [
       'select',
       'from',
@@ -73,7 +73,7 @@ select 1;`,
     );
   });
 
-  test('PostgreSQL reads the same view from both', async () => {
+  test('PostgreSQL reads the same view from original and formatted SQL', async () => {
     const definition = async (text: string): Promise<string> => {
       await client().query(`CREATE TEMP VIEW v AS ${text}`);
       const { rows } = await client().query<{ it: string }>(`SELECT pg_get_viewdef('v'::regclass) AS it`);

@@ -12,8 +12,8 @@ const textOf = (sql: string, kind: string): string[] =>
     .filter((piece) => piece.kind === kind)
     .map(({ text }) => text);
 
-suite('SQL in colours', () => {
-  test('the pieces are the text, whatever it is', () => {
+suite("the console colours SQL by PostgreSQL's rules", () => {
+  test('the coloured pieces of any SQL text add up to that text', () => {
     const crumbs = [
       `'`,
       '"',
@@ -45,7 +45,7 @@ suite('SQL in colours', () => {
     );
   });
 
-  test('every reserved word of PostgreSQL is a keyword', async () => {
+  test('the console colours every reserved word of PostgreSQL as a keyword', async () => {
     const { rows } = await client().query<{ word: string }>(
       `SELECT word FROM pg_get_keywords() WHERE catcode IN ('R', 'T')`,
     );
@@ -56,7 +56,7 @@ suite('SQL in colours', () => {
     );
   });
 
-  test('a value of PostgreSQL is one string or number, whatever looks like SQL in it', async () => {
+  test('the console colours a string or number of PostgreSQL as one piece, even with SQL inside', async () => {
     const values = [
       `'a,''b'`,
       `'-- no comment'`,
@@ -88,7 +88,7 @@ suite('SQL in colours', () => {
     );
   });
 
-  test('what is not finished yet has the colour that it will have', () => {
+  test('the console colours an unfinished string or comment as a finished one', () => {
     assert.deepEqual(textOf(`SELECT 'ab, 1`, 'string'), [`'ab, 1`]);
     assert.deepEqual(textOf('SELECT $f$ BEGIN', 'string'), ['$f$ BEGIN']);
     assert.deepEqual(textOf('SELECT 1 /* from', 'comment'), ['/* from']);

@@ -7,7 +7,7 @@ import { mostReadInOneTurn } from '../../test/support/read-in-turn.ts';
 import { limits } from '../config/limits.ts';
 import { RunningStatements, SqlRunner } from './sql.ts';
 
-test('rows and messages of a statement are read a piece at a time, so that others are served meanwhile', async (t) => {
+test('the console reads a large SQL result in bounded pieces, so that other sessions are served meanwhile', async (t) => {
   const { clientConfig, name } = await testDatabase(t);
   const stream = new Socket();
   const door = { ...clientConfig, role: 'root', stream };

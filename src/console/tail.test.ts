@@ -27,7 +27,7 @@ function answered(
   };
 }
 
-test('a ring remembers the last outcomes, and tells what comes while somebody watches', (t) => {
+test('the outcome tail remembers the last outcomes, and sends new ones while a page watches', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   let now = 0;
   const ring = new OutcomeTail(() => now, true);
@@ -90,7 +90,7 @@ test('a tail line names the content kept of its request, which is evicted with i
   assert.deepEqual(forgotten, ['a.1']);
 });
 
-test('a refused request is told with the id under which it was written down, or a second later without', (t) => {
+test('a tail line of a refused request has the id of its stored row, or comes a second later without it', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   let now = 0;
   const ring = new OutcomeTail(() => now, true);
@@ -141,7 +141,7 @@ test('a refused request is told with the id under which it was written down, or 
   assert.deepEqual(told, [[401, undefined]]);
 });
 
-test('an id whose request was forgotten is not given to a later batch', () => {
+test('the tail does not give the id of a forgotten request to a later batch', () => {
   let now = 0;
   const ring = new OutcomeTail(() => now, true);
   const observe = observers(ring.readers);
@@ -205,7 +205,7 @@ const settle = async (): Promise<void> => {
   for (let i = 0; i < 10; i++) await Promise.resolve();
 };
 
-test('a watcher is told of tables that its role owns, and of no others', async (t) => {
+test('a tail shows the tables that the role of its reader owns, and no others', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   let tables = ['mine'];
   const it = watched(() => ({
@@ -260,7 +260,7 @@ test('tail events are withheld while rights cannot be read', async (t) => {
   it.end();
 });
 
-test('the last known rights hold for a while, lines wait for the first ones, and a role that is refused sees nothing', async (t) => {
+test('the tail uses the last known rights for a while, waits for the first ones, and shows a refused role nothing', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   let answer: () => TailRights | null = () => null;
   const it = watched(() => answer());
@@ -292,7 +292,7 @@ test('the last known rights hold for a while, lines wait for the first ones, and
   it.end();
 });
 
-test('beyond so many lines refused ones come first, and the others are counted; who does not read is told how many', async (t) => {
+test('a tail beyond its line bound shows refused requests first, and counts the omitted lines', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const it = watched(() => 'all');
   it.tell({ lines: [], skipped: 0 });
@@ -316,7 +316,7 @@ test('beyond so many lines refused ones come first, and the others are counted; 
   it.end();
 });
 
-test('pages of the list have each remembered request once, however many arrived in one millisecond', async () => {
+test('the pages of the request list have each remembered request once, also those of one millisecond', async () => {
   const ring = new OutcomeTail(() => 10_000, true);
   const observe = observers(ring.readers);
   for (let i = 0; i < 600; i++) observe(answered(`t${i}`, { arrivedAtMs: 5_000 - Math.floor(i / 7) }));

@@ -9,7 +9,7 @@ import { barSOf } from './endpoint-list.ts';
 import { makeColumn, nameOf, pathsOf } from './paths.ts';
 import { recognised } from './guess-sender.ts';
 
-suite('CSV', () => {
+suite('the console writes rows as CSV', () => {
   const csv = (...cells: readonly (string | null)[]): string =>
     csvOf({ columns: [{ name: 'a', type: 25 }], rows: [cells] })
       .split('\r\n')
@@ -31,7 +31,7 @@ suite('CSV', () => {
   });
 });
 
-test('rows are saved as JSON with every digit, and copied as a row a line', () => {
+test('the console saves rows as JSON with every digit, and copies them as one line each', () => {
   const table = {
     columns: [
       { name: 'n', type: 1700 },
@@ -56,7 +56,7 @@ test('rows are saved as JSON with every digit, and copied as a row a line', () =
   );
 });
 
-suite('two texts', () => {
+suite('the console compares two texts', () => {
   const shown = (a: string, b: string): string =>
     diffLines(a.split(''), b.split(''))
       .map((line) => ({ both: line.text, first: `-${line.text}`, second: `+${line.text}` })[line.in])
@@ -76,7 +76,7 @@ suite('two texts', () => {
   });
 });
 
-suite('paths', () => {
+suite('the console lists the paths of a JSON document', () => {
   test('JSON paths list values in objects with their kinds, without parsing numbers', () => {
     const found = pathsOf(
       '{"a":{"b\\u0022":1e400,"c":[{"d":1}],"e":true},"f":null,"g":"x","h":12345678901234567890}',
@@ -113,7 +113,7 @@ suite('paths', () => {
   });
 });
 
-test('a sender is guessed by its signature header, and not by headers that many send', () => {
+test('the console recognises a sender by its signature header, and not by headers that many senders use', () => {
   const sender = (id: string, headers: readonly string[]) => ({
     id,
     name: id,
@@ -158,7 +158,7 @@ test('SQL completion offers what the role sees, where it fits', () => {
   assert.equal(completionOf('SELECT am', 9, names)?.from, 7);
 });
 
-test('a chart has at most 101 bars, whatever range an address asks for', () => {
+test("the console's chart has at most 101 bars for any time range", () => {
   const nowMs = Date.UTC(2026, 10, 27, 12);
   for (const hours of [0.001, 0.25, 1, 6, 24, 25, 168, 720, 5_000, 500_000, 70_000_000])
     for (const fromMs of [null, nowMs - hours * 3_600_000, 0]) {

@@ -14,7 +14,7 @@ const shown = (text: string) =>
     .map((piece) => (piece.mark ? `[${piece.text}]` : piece.text))
     .join('');
 
-test('an estimate of rows has a mark and at most three digits', () => {
+test('the console marks an estimated row count, and shows at most three digits of it', () => {
   const texts = [
     '0',
     '9999',
@@ -45,7 +45,7 @@ test('an estimate of rows has a mark and at most three digits', () => {
   ]);
 });
 
-test('invisible characters become marks, and all other text is unchanged', () => {
+test('the console shows invisible characters as marks, and other text unchanged', () => {
   assert.equal(shown('a\u202eb\u200bc\u0000d\u001b[31m'), 'a[U+202E]b[U+200B]c[U+0000]d[U+001B][31m');
   assert.equal(shown('\ud800 é 中 😀\n\t<b>&amp;'), '[U+D800] é 中 😀\n\t<b>&amp;');
   for (const char of '\u061c\u200e\u2028\u2029\u2066\u2069\ufeff\u00ad\u007f\u0085') {
@@ -53,7 +53,7 @@ test('invisible characters become marks, and all other text is unchanged', () =>
   }
 });
 
-test('a text is never cut between the halves of a character', () => {
+test('the console never cuts a text between the halves of a character', () => {
   assert.deepEqual(cut('ab😀', 3), { text: 'ab', whole: false });
   assert.deepEqual(cut('ab', 2), { text: 'ab', whole: true });
 });
@@ -150,7 +150,7 @@ test('request filters become SQL conditions, only those that are set', () => {
   assert.equal(listHandshakes({ ...anyKept, result: 'refused' }, slice), null);
 });
 
-test("a secret's value is not shown, and the rest of its statement is", () => {
+test('the console hides the value of a secret in a statement, and shows the rest', () => {
   const sql = createEndpoint({
     table: 'T 1',
     check: { kind: 'sender', id: 'github' },
@@ -185,7 +185,7 @@ COMMIT;`;
     assert.equal(withoutSecrets(`ALTER SECRET a.${name} AS 'x'`), `ALTER SECRET a.${name} AS '********'`);
 });
 
-test('a statement that may hold a secret is not remembered, however it is quoted', () => {
+test('the console does not remember a statement that may hold a secret, however it is quoted', () => {
   for (const sql of [
     "CREATE SECRET s WITH (backend = 'meta') AS 'x'",
     'ALTER SECRET s AS $$x$$',
@@ -206,7 +206,7 @@ test('a request list URL with any filters has a title', () => {
     assert.equal(titleOf(`result=${word}&range=${word}`), word.toLowerCase());
 });
 
-test('an endpoint in a request list URL may be written as in SQL', () => {
+test('the endpoint parameter of a request list URL is read as schema and table', () => {
   const of = (words: string) => addressOf(new URLSearchParams(words));
   assert.deepEqual(
     of('endpoint=public.payments&result=refused'),
@@ -217,7 +217,7 @@ test('an endpoint in a request list URL may be written as in SQL', () => {
   assert.deepEqual(of('endpoint=a'), of(''));
 });
 
-test('repeated headers are shown separately', () => {
+test('EXPLAIN VALIDATE from the console keeps repeated headers separate', () => {
   const parts = { body: 'e30=', url: '', method: 'POST', now: '' };
   const sql = explainValidate(
     { schema: 'public', table: 't' },
@@ -233,7 +233,7 @@ test('repeated headers are shown separately', () => {
   assert.match(sql, /headers = '\{"a":\["1''","3"\],"b":"2"\}'/);
 });
 
-test('what is counted is in the singular if it is one', () => {
+test('the console counts in the singular for one, and in the plural otherwise', () => {
   const texts = [0, 1, 2, 12_345].map((count) => counted(count, 'row'));
   assert.deepEqual(texts, ['0 rows', '1 row', '2 rows', '12\u202f345 rows']);
 });
