@@ -17,7 +17,7 @@ async function stored(sql: string, deps = testRooms()): Promise<string[]> {
   );
 }
 
-test('ANSWER clauses are separated wherever one ends', async () => {
+test('the ANSWER clauses of a statement are separated wherever each ends', async () => {
   assert.deepEqual(
     await stored(
       `${webhook} VALIDATE AS a = 'x' ANSWER UNCHECKED WHEN method = 'GET' /* key */ AND q STATUS 201 TYPE 'text/plain' ` +
@@ -37,7 +37,7 @@ test('ANSWER clauses are separated wherever one ends', async () => {
   assert.deepEqual(await stored(`${webhook} VALIDATE AS answer IS NOT NULL AND answer`), []);
 });
 
-test('secrets are those of the clause, and those of VALIDATE that it reads', async () => {
+test('an ANSWER clause keeps its own secrets, and those of VALIDATE that it reads', async () => {
   assert.deepEqual(
     await stored(
       `${webhook} VALIDATE SECRET sec_a, sec_b AS sec_a ANSWER SECRET sec_c UNCHECKED WHEN m BODY f(sec_b) ANSWER WHEN m BODY 'a'`,
@@ -54,7 +54,7 @@ test('keys in ANSWER clauses are masked and sealed', async () => {
   assert.match(sealed?.plaintext ?? '', /key 1/);
 });
 
-test('USING brings answers, and an empty 200 where the sender says nothing else', async () => {
+test("USING brings the sender's ANSWER clauses, or an empty 200 if the sender has none", async () => {
   const using = (more: string) => stored(`${webhook} VALIDATE SECRET sec_a USING ${more}`);
   assert.deepEqual(await using('github'), ['STATUS 200']);
   assert.deepEqual(await using('github ANSWER NONE'), []);
@@ -72,7 +72,7 @@ test('USING brings answers, and an empty 200 where the sender says nothing else'
   assert.deepEqual([own, last], ["WHEN z BODY 'c'", 'STATUS 200']);
 });
 
-test('ALTER TABLE asks for the VALIDATE of the table before an UNCHECKED answer is added', async () => {
+test('ALTER TABLE reads the VALIDATE of its table before it adds an UNCHECKED answer', async () => {
   const deps = testRooms();
   assert.deepEqual(await stored("ALTER TABLE app.t ANSWER UNCHECKED WHEN a BODY 'b'", deps), [
     "UNCHECKED WHEN a BODY 'b'",
@@ -107,5 +107,5 @@ const refused: [string, string, RegExp][] = [
   ],
 ];
 for (const [marked, sqlstate, message] of refused.filter(([sql]) => !sql.includes('WHERE')))
-  test(`ANSWER clauses refuse ${marked.slice(webhook.length, 150)}`, () =>
+  test(`an invalid ANSWER clause is refused at its position: ${marked.slice(webhook.length, 150)}`, () =>
     assertRefused(marked, sqlstate, message));

@@ -32,7 +32,7 @@ const literal = fc.oneof(
 );
 
 for (const standardConformingStrings of [true, false]) {
-  test(`a literal means what PostgreSQL says, standard_conforming_strings ${standardConformingStrings ? 'on' : 'off'}`, async () => {
+  test(`SQL literals are read as by PostgreSQL with standard_conforming_strings ${standardConformingStrings ? 'on' : 'off'}`, async () => {
     await client().query(
       `SET standard_conforming_strings = ${String(standardConformingStrings)}; SET escape_string_warning = off; SET backslash_quote = on`,
     );
@@ -59,7 +59,7 @@ for (const standardConformingStrings of [true, false]) {
   });
 }
 
-test('quoted names and literals are read as PostgreSQL reads them', async () => {
+test('quoted names in SQL are read as by PostgreSQL', async () => {
   for (const name of ['Abc', '"Abc"', 'ÄÖÜé_$1', '"a""b"', '"😀 x"', '_X']) {
     const { fields } = await client().query(`SELECT 1 AS ${name}`);
     assert.equal(here(name, nameOf), fields[0]?.name);

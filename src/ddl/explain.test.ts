@@ -17,7 +17,7 @@ async function prepared(sql: string, deps = testRooms()) {
   return { ...(await result.prepare()), calls: deps.calls };
 }
 
-test('EXPLAIN VALIDATE becomes one SELECT, whose text is ASCII and safe from its own words', async () => {
+test('EXPLAIN VALIDATE becomes one SELECT whose dollar quotes are safe from its own text', async () => {
   const { sql, tags, calls } = await prepared(
     `EXPLAIN VALIDATE Public."T" WITH (headers = '{"X-A": " é ", "b": ["1", "2"]}', body = '{}', now = 12.5, url = '/x?y', method = 'PUT',)`,
   );
@@ -43,7 +43,7 @@ test('EXPLAIN VALIDATE becomes one SELECT, whose text is ASCII and safe from its
   assert.deepEqual(calls, ['ensure dev', `explain public.T ${JSON.stringify(request)}`]);
 });
 
-test('among other statements, each in its place, once what goes before has been done', async () => {
+test('EXPLAIN VALIDATE is rewritten in its place among other statements', async () => {
   const { sql, tags, calls } = await prepared("SELECT 1; explain validate t ; FLUSH; SELECT '☃'");
   assert.match(
     fromBytes(sql),

@@ -79,7 +79,7 @@ for (const [sql, tags] of ours) {
   });
 }
 
-test('SHOW CREATE TABLE is sent with what has changed since of the senders of the tables', async () => {
+test("SHOW CREATE TABLE carries later changes of the table's senders", async () => {
   const former = () => Promise.resolve({ 4711: 'since then: ‘more’' });
   const show = createRewriter({ ...testRooms(), former })('SHOW CREATE TABLE app.t', utf8);
   assert.ok(show?.kind === 'deferred');
@@ -137,7 +137,7 @@ for (const [marked, sqlstate, message] of refused) {
   test(`the rewriter refuses: ${marked}`, () => assertRefused(marked, sqlstate, message));
 }
 
-test('a secret leaves only sealed, whatever it holds and however it is written', () => {
+test('a rewritten CREATE SECRET holds its value in sealed form only, in any spelling', () => {
   const spellings: ((value: string) => string)[] = [
     (value) => `'${value.replaceAll("'", "''")}'`,
     (value) => `"${value.replaceAll('"', '""')}"`,
@@ -164,14 +164,14 @@ test('a secret leaves only sealed, whatever it holds and however it is written',
   );
 });
 
-test('a secret longer than the bound is refused, one of the bound is not', () => {
+test('CREATE SECRET accepts a value of the maximum length and refuses a longer one', () => {
   const create = (value: string): Rewrite | null =>
     createRewriter(testRooms())(`CREATE SECRET s WITH (backend = 'meta') AS '${value}'`, utf8);
   assert.equal(create('x'.repeat(limits.secretBytesMax))?.kind, 'rewritten');
   assert.equal(create('x'.repeat(limits.secretBytesMax + 1))?.kind, 'error');
 });
 
-test("USING stands for the sender's expression, for each of the secrets", () => {
+test("USING becomes the sender's expression, once for each secret", () => {
   // As GitHub documents it: "sha256=" and the HMAC-SHA256 of the body, in hexadecimal digits.
   const signed = (secret: string) =>
     `secure_compare(headers->>'x-hub-signature-256', 'sha256=' || encode(hmac(${secret}, payload, 'sha256'), 'hex'))`;
@@ -186,7 +186,7 @@ test("USING stands for the sender's expression, for each of the secrets", () => 
   assert.match(unknown?.kind === 'error' ? (unknown.error.hint ?? '') : '', /^Perhaps github\b/);
 });
 
-test('literals of an expression that are secrets leave masked, beside the sealed whole', () => {
+test('a rewritten VALIDATE masks literals that are secrets, and carries the whole expression sealed', () => {
   const deps = testRooms();
   const { sql } = rewritten(
     `${webhook} VALIDATE AS secure_compare(headers->>'é', 'key $hg$ 1') -- old: 'key2'`,
@@ -208,7 +208,7 @@ test('literals of an expression that are secrets leave masked, beside the sealed
   ]);
 });
 
-test('a check is sealed whatever it holds, and comments inside are blanked without moving anything', () => {
+test('a rewritten VALIDATE is always sealed, and blanks its comments without moving positions', () => {
   const deps = testRooms();
   const { sql } = rewritten(
     `ALTER TABLE t VALIDATE SECRET s AS a = -- 'key'\n s /* 'key2' */ || 'x'`,
@@ -222,7 +222,7 @@ test('a check is sealed whatever it holds, and comments inside are blanked witho
   );
 });
 
-test('comments around our statements are left out, those of others stay', () => {
+test("the rewriter removes comments around Headgate's statements and keeps those around others", () => {
   const { sql, tags } = rewritten(
     "-- 'a'\n;/* 'b' */ FLUSH /* 'c' */ ; /* d */ SELECT 1 /* e */; -- 'f'\nFLUSH -- 'g'",
   );
@@ -230,7 +230,7 @@ test('comments around our statements are left out, those of others stay', () => 
   assert.deepEqual(tags, ['FLUSH', null, 'FLUSH']);
 });
 
-test('every place in the column list and in foreign statements maps back to itself', () => {
+test('the rewriter maps every position in a column list and in other statements back to the original', () => {
   const sql = `SELECT 'ü'; ${webhook.replace('JSONB', () => "JSONB CHECK (data <> '$hg$') -- ;\n")}; SELECT $hg1$ x $hg1$`;
   const bytes = toBytes(sql);
   const result = rewritten(sql);
@@ -287,7 +287,7 @@ test('a rewritten statement lists the statements that must run before it', async
   }
 });
 
-test('in other client encodings ASCII statements are read, and other bytes are refused at their position', () => {
+test('the rewriter reads ASCII statements in other client encodings, and refuses non-ASCII at its position', () => {
   const latin1 = { ...utf8, clientEncoding: 'LATIN1' };
   const rewrite = createRewriter(testRooms());
   assert.equal(
@@ -310,7 +310,7 @@ test('the rewriter reads strings with standard_conforming_strings off', () => {
   assert.equal(result?.kind === 'error' && result.error.sqlstate, '0A000');
 });
 
-test('any sequence of words gives a rewrite, an error inside the text, or no change', () => {
+test('the rewriter makes of any sequence of words a rewrite, an error inside the text, or no change', () => {
   const words =
     `CREATE TABLE UNLOGGED TEMP IF NOT EXISTS t . , ( ) ; = WITH connector 'webhook' VALIDATE SECRET s AS a USING ALTER DROP
     SHOW TABLES DESCRIBE FLUSH DATABASE TEMPLATE RENAME INCLUDE HEADER PRIMARY KEY data JSONB STRING [ ] $1 'x' E'\\' "q" U&"u" $$d$$ $$ ' /* -- \\`.split(
@@ -369,7 +369,7 @@ test('the rewriter takes linear time for one statement of very many parts', () =
   }
 });
 
-test('a text has a thousand of Headgate’s statements, and any number of others', async () => {
+test("a query has at most a thousand of Headgate's statements, and any number of others", async () => {
   const rewrite = createRewriter(testRooms());
   const texts = (count: number) => `SELECT 1;${'SHOW TABLES;'.repeat(count)}${'SELECT 1;'.repeat(50_000)}`;
   assert.equal(rewrite(texts(limits.sqlOwnStatementsMax), utf8)?.kind, 'rewritten');

@@ -111,7 +111,7 @@ function tokens(text: string, standardConformingStrings = true): [SqlToken['kind
   return found;
 }
 
-test('backslashes escape in plain literals when standard_conforming_strings is off', () => {
+test('the SQL scanner reads backslashes as escapes if standard_conforming_strings is off', () => {
   assert.deepEqual(tokens("'a\\';' b", false), [
     ['string', "'a\\';'"],
     ['word', 'b'],
@@ -180,10 +180,11 @@ const strings: [string, string[]][] = [
 ];
 
 for (const [text, statements] of strings) {
-  test(`statements are split in ${JSON.stringify(text)}`, () => assert.deepEqual(split(text), statements));
+  test(`the SQL scanner splits the statements of ${JSON.stringify(text)}`, () =>
+    assert.deepEqual(split(text), statements));
 }
 
-test('statements end at the real semicolon, not at those in comments', () => {
+test('the SQL scanner ends statements at semicolons outside comments', () => {
   assert.deepEqual(
     splitStatements('select 1 /* ; */ ; select 2', true).map((it) => it.semicolon),
     [17, null],

@@ -82,7 +82,7 @@ const table = fc.record({
 /** A sequence keeps the name that its column once had, and the new table's has the name of now. */
 const told = (target: Target): string => summary(target).replaceAll(/nextval\('[^']*'/g, 'nextval(');
 
-suite('SHOW CREATE TABLE', () => {
+suite('SHOW CREATE TABLE prints statements that recreate the table', () => {
   let server: TestServer;
   let door: Door;
 

@@ -60,21 +60,21 @@ const untouched = [
   'SELECT string FROM t',
 ];
 
-test('STRING is text where it is the type of a column, on the SQL door and in front of any database', () => {
+test('STRING as the type of a column is rewritten to text, on the SQL port and before any database', () => {
   for (const rewrite of [createTypeNameRewriter(), createRewriter(testRooms())]) {
     for (const [sql, expected] of cases) assert.equal(sent(rewrite, sql), expected, sql);
     for (const sql of untouched) assert.equal(sent(rewrite, sql), sql, sql);
   }
 });
 
-test('an error behind a type name that was replaced points into the text as it was written', () => {
+test('an error position behind a replaced type name points into the original text', () => {
   const sql = 'SELECT 1; CREATE TABLE t (a STRING, b NOPE)';
   const result = createTypeNameRewriter()(sql, session);
   assert(result?.kind === 'rewritten');
   assert.equal(result.originalOffset(result.sql.indexOf('NOPE')), sql.indexOf('NOPE'));
 });
 
-test('COPY that needs a stream is refused where it stands; COPY of the server is PostgreSQL’s', () => {
+test('the rewriter without COPY refuses COPY with a client stream at its position, and leaves COPY on the server', () => {
   const rewrite = withoutCopy(createTypeNameRewriter());
   for (const sql of [
     'COPY t FROM STDIN',

@@ -195,7 +195,7 @@ function webhookTables(bin: string): void {
   }
 
   for (const [marked, sqlstate, message] of refused) {
-    test(`CREATE TABLE on a real engine refuses ${marked}`, async () => {
+    test(`CREATE TABLE on a real PostgreSQL refuses ${marked}`, async () => {
       const sql = `CREATE TABLE t ${marked}`;
       const failure = await door.fails(sql.replace('\u00b6', ''));
       assert.equal(failure.code, sqlstate, failure.message);
@@ -227,4 +227,4 @@ function webhookTables(bin: string): void {
 }
 
 for (const [version, bin] of someVersion())
-  suite(`webhook tables on PostgreSQL ${version}`, () => webhookTables(bin));
+  suite(`CREATE TABLE makes webhook tables on PostgreSQL ${version}`, () => webhookTables(bin));
