@@ -34,7 +34,7 @@ function items(
   });
 }
 
-test('items are converted and filled as requests are, in their order', () => {
+test('items of a batch are converted, and filled with INCLUDE columns, as single requests are', () => {
   const rows = items(
     keyed,
     'x[{"tenant":1,"id":"a","at":1700000000}, {"id":"b","tenant":2} ]',
@@ -52,7 +52,7 @@ test('items are converted and filled as requests are, in their order', () => {
   assert.equal(items(keyed, '[]').count, 0);
 });
 
-test('a batch has the id of its items together, and of one item its own', () => {
+test("a batch of several items has one delivery id for all, and a batch of one item has the item's id", () => {
   const dedupe = { parts: [{ path: ['id'] }], headers: new Set<string>(), windowS: 60, shown: '$.id' };
   const once = { ...targetOf(), dedupe };
   const id = (source: string) => items(once, source).delivery;
@@ -85,7 +85,7 @@ test('a batch has the id of its items together, and of one item its own', () => 
   assert.throws(() => id('[{"id":1},{}]'), /item 2: the request has no delivery id: \$\.id$/);
 });
 
-test('documents for one JSONB column are slices of the frame', () => {
+test('batch items for one JSONB column are slices of the frame', () => {
   const rows = items(targetOf(), '{"items":[{"a":1},[2], 3]}');
   assert.deepEqual(documentsOf(rows), ['{"a":1}', '[2]', '3']);
   const wrapped = targetOf({ shape: { writeMode: 'upsert', key: [{ name: 'data', generated: null }] } });
@@ -116,7 +116,7 @@ test('a delete item needs a value for each key column', () => {
   );
 });
 
-test('items are checked where they stand: only what is between the places counts', () => {
+test('a batch item is checked between its own bounds only', () => {
   const places = (source: string | Buffer, ...spans: number[]) =>
     decodeItems(keyed, {
       documents: { bytes: Buffer.from(source), spans: Uint32Array.from(spans) },
@@ -144,7 +144,7 @@ test('items are checked where they stand: only what is between the places counts
   assert.equal(places(latin, 13, 15).count, 1);
 });
 
-test('events are typed by their keys, whatever the intake of the table is', () => {
+test("lines of /v1/events are typed by their keys, whatever the table's webhook settings are", () => {
   const target = { ...keyed, intake: { ...keyed.intake, document: 'id', batched: false } };
   const rows = decodeLines(target, Buffer.from('{"id":"a","at":0}\n\n{"id":"b"}\n'), 30_000);
   assert.deepEqual(documentsOf(rows), ['{"id":"a","at":"1970-01-01 00:00:00Z"}', '{"id":"b"}']);

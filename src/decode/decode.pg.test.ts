@@ -39,7 +39,7 @@ async function utcClient(t: TestContext): Promise<Client> {
   return client;
 }
 
-test('a number in a column of timestamps is the moment that it names, at every unit', async (t) => {
+test('a number in a timestamp column becomes the moment that it names, in every unit', async (t) => {
   const client = await utcClient(t);
   // Neither decides what a moment is.
   await client.query("set timezone = 'America/New_York'");
@@ -76,7 +76,7 @@ test('a number in a column of timestamps is the moment that it names, at every u
   }
 });
 
-test('numbers with fractions, exponents and range limits are decoded exactly', async (t) => {
+test('a number with a fraction or exponent becomes the exact timestamp, up to the range limits', async (t) => {
   const client = await utcClient(t);
   const target = typedTarget({ at: 'timestamptz' });
   const moments: [number: string, text: string][] = [
@@ -139,7 +139,7 @@ const nasty = fc.oneof(
   fc.string({ unit: 'grapheme', minLength: 1, maxLength: 8 }).filter((s) => !s.includes('\0')),
 );
 
-test('INCLUDE columns win over members of any spelling, and all other members keep their values', async (t) => {
+test('an INCLUDE column wins over a body member of the same name, and all other members keep their values', async (t) => {
   const client = await utcClient(t);
   const names = fc.uniqueArray(nasty, { minLength: 2, maxLength: 5, selector: (name) => name });
   const member = fc.tuple(fc.nat(9), nasty, fc.boolean());
@@ -179,7 +179,7 @@ function escapeAll(text: string): string {
 
 const option = (name: string, value: string) => [`x-rw-webhook-json-${name}`, value];
 
-test('option headers say how times, moments and large numbers are written', async (t) => {
+test('option headers define the units of times and timestamps and the form of large numbers', async (t) => {
   const client = await utcClient(t);
   await client.query("set timezone = 'Asia/Kolkata'");
   const types = {

@@ -30,7 +30,7 @@ const typed = typedTarget({ id: 'int4', at: 'timestamptz' });
 const document = targetOf();
 const wrapped = targetOf({ shape: { writeMode: 'upsert', key: [{ name: 'data', generated: null }] } });
 
-test('the whole document goes into its column as it came, INCLUDE columns beside it', () => {
+test('a document goes unchanged into its column, with the INCLUDE columns beside it', () => {
   const target = withIntake(wrapped, {
     includes: [
       { what: 'header', header: 'webhook-id', column: 'the "id"' },
@@ -68,7 +68,7 @@ test('the whole document goes into its column as it came, INCLUDE columns beside
   );
 });
 
-test('INCLUDE of the request itself: a batch has the bytes of its line, a form those that arrived', () => {
+test("INCLUDE BODY has the bytes of a batch's line or of a form, beside method, path, query and remote address", () => {
   const includes = (['method', 'path', 'query', 'remote address', 'body'] as const).map((what) => ({
     what,
     column: what,
@@ -112,7 +112,7 @@ test('INCLUDE of the request itself: a batch has the bytes of its line, a form t
   ]);
 });
 
-test('a row of columns is one JSON object, and stays as it came where nothing is to be changed', () => {
+test('a row of a typed table has to be one JSON object, and is not copied if nothing is to be changed', () => {
   const plain = typedTarget({ id: 'int4' });
   const body = request(' {"id": 1, "x": [1.0]}\n');
   assert.equal(decodeRequest(plain, body).documents.bytes, body.body);
@@ -132,7 +132,7 @@ test('a row of columns is one JSON object, and stays as it came where nothing is
   }
 });
 
-test('option headers are read for INCLUDE columns only', () => {
+test('option headers apply to typed tables only', () => {
   const headers = ['x-rw-webhook-encode', 'csv'];
   assert.throws(
     () => decodeRequest(typed, request('{}', headers)),
@@ -141,7 +141,7 @@ test('option headers are read for INCLUDE columns only', () => {
   assert.equal(decodeRequest(document, request('{}', headers)).count, 1);
 });
 
-test('a batch is one document a line: blank ones are counted, CRLF and a missing last line end are well', () => {
+test('a batch has one document a line, and tolerates blank lines, CRLF and a missing last line end', () => {
   const target = withIntake(document, { batched: true });
   const rows = decodeRequest(target, request('{"a":1}\r\n\n \t\r\n[2] \n"ü"'));
   assert.deepEqual(documentsOf(rows), ['{"a":1}', '[2]', '"ü"']);
@@ -187,7 +187,7 @@ test('a malformed line refuses its batch with the line number', () => {
     assert.throws(() => decodeRequest(withIntake(target, batch), request(body)), refusedWith(code, message));
 });
 
-test('a batch decodes as its lines would one by one', () => {
+test('a batch decodes as its lines do one by one', () => {
   const includes = [{ what: 'header', header: 'id', column: 'key' }] as const;
   const target = withIntake(typed, { includes });
   const line = fc
@@ -217,7 +217,7 @@ test('a batch decodes as its lines would one by one', () => {
   );
 });
 
-test('a batch has its time: a million rows about half a minute, one document the usual, a large one more', () => {
+test('the answer timeout of a request grows with its size, to about half a minute for a million rows', () => {
   assert.equal(decodeRequest(document, request('1')).ackTimeoutMs, limits.ackDeadlineMs);
   const large = decodeRequest(document, request(JSON.stringify('x'.repeat(16 * 2 ** 20))));
   assert.ok(
@@ -230,7 +230,7 @@ test('a batch has its time: a million rows about half a minute, one document the
   assert.ok(million.bytes >= 2_000_000 + 8_000_000);
 });
 
-test('INCLUDE columns of a batch are bounded together', () => {
+test('the INCLUDE columns of a batch are bounded together', () => {
   const target = withIntake(typed, { batched: true, includes: [{ what: 'headers', column: 'h' }] });
   const body = request('{}\n'.repeat(400_000), ['x', 'y'.repeat(1_000)]);
   assert.throws(
@@ -239,7 +239,7 @@ test('INCLUDE columns of a batch are bounded together', () => {
   );
 });
 
-test('a form is an object of strings, with the meaning that form() has in VALIDATE', () => {
+test('a form is decoded to an object of strings, with the meaning of form() in VALIDATE', () => {
   const form = withIntake(document, { format: 'form' });
   const slack =
     'token=x&command=%2Fweather&text=94070+%26+more&response_url=https%3A%2F%2Fhooks.slack.com%2F1&a&a=2&=e&&%';
@@ -286,7 +286,7 @@ test('a form is an object of strings, with the meaning that form() has in VALIDA
   }
 });
 
-test('text and bytes go into the column made for them, or as a string into the document', () => {
+test('a text or bytes body goes into the column made for it, or as a string into the document', () => {
   const body = 'a "b"\n\\';
   const text = typedTarget({ n: 'int4', body: 'text', later: 'text' }, { format: 'text' });
   assert.deepEqual(json(decodeRequest(text, request(body))), [{ body }]);
@@ -300,7 +300,7 @@ test('text and bytes go into the column made for them, or as a string into the d
   );
 });
 
-test('values that the sender does not have are kept, unless a later member has one', () => {
+test("columns with Debezium's unavailable value are kept, unless a later member gives a value", () => {
   const target = typedTarget(
     { id: 'int4', a: 'text', b: 'jsonb' },
     { batched: true },
@@ -315,7 +315,7 @@ test('values that the sender does not have are kept, unless a later member has o
   assert.equal(decodeRequest(target, request(body)).keeps, null);
 });
 
-test('any body gives rows that jsonb accepts, or is refused', () => {
+test('decoding any body gives rows that jsonb accepts, or a refusal', () => {
   const piece = fc.constantFrom(
     '{', '}', '[', ']', ',', ':', '"id"', '"at"', '"key"', '1700000000', '-0.5e3', '"__debezium_unavailable_value"',
     'null', 'true', ' ', '\n', '\r\n', '"\\u0061t"', '"', '\\', '{"id":1}', '{"at":1}', '{"at":1,"at":2}', '{}',

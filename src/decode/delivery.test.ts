@@ -28,7 +28,7 @@ function readDelivery(
   }
 }
 
-test('a delivery id is the same after the document was reformatted', () => {
+test('a delivery id is the same in a reformatted document', () => {
   const id = idOf('$.event.id', '{"event":{"id":"x"}}');
   assert.match(id ?? '', /^[0-9a-f]{32}$/);
   for (const body of [
@@ -58,7 +58,7 @@ test('a missing, empty or non-text delivery id refuses the request', () => {
   assert.equal(idOf('$.id', '{"id":1}', [], 'text'), null);
 });
 
-test('the content of a delivery is a digest of its body, of the places that the option names, or of nothing', () => {
+test('the content digest of a delivery covers its body, the named places, or nothing', () => {
   const contentOf = (
     compare: string,
     body: string,

@@ -23,7 +23,7 @@ function written(key: string, escapes: readonly boolean[]): string {
   return `"${escaped.join('')}"`;
 }
 
-test('keys are known by their characters, however they are written and in whatever order', () => {
+test('document keys are recognised by their characters, in any escape and order', () => {
   const names = ['id', 'Id', 'a\\b', 'a"b', 'größe', '', '😀', 'tab\t'];
   const key = fc.constantFrom(...names, 'other', 'a\b', 'ID', 'a\\\\b');
   const document = fc.array(fc.tuple(key, fc.array(fc.boolean(), { maxLength: 6 })), { maxLength: 12 });
@@ -37,7 +37,7 @@ test('keys are known by their characters, however they are written and in whatev
   );
 });
 
-test('document keys are those of the outermost object, and a bounded number of unknown ones is remembered', () => {
+test('document keys are those of the outermost object, and a bounded number of unknown keys is remembered', () => {
   const keys = new DocumentKeys(['id'], false);
   assert.deepEqual(counted(keys, '[{"id":1}]'), [0, 0]);
   assert.deepEqual(counted(keys, '"id"'), [0, 0]);
@@ -48,7 +48,7 @@ test('document keys are those of the outermost object, and a bounded number of u
   assert.deepEqual(counted(keys, `{"${'x'.repeat(1_000_000)}":1}`), [0, 1]);
 });
 
-test('a document without a column costs the same in a table of very many columns', () => {
+test('100,000 documents without a known column take less than 2 s in a table of 1,600 columns', () => {
   const keys = new DocumentKeys(
     Array.from({ length: 1_600 }, (_, i) => `column_${i}`),
     false,

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { momentText, timeText, wholeMomentText, type Unit } from './epoch.ts';
 
-test('whole numbers have the same text by digits and by arithmetic, and the text of Date', () => {
+test("a whole number becomes the same timestamp text by digits and by arithmetic, as of JavaScript's Date", () => {
   const unit = fc.constantFrom('second', 'milli', 'micro', null);
   const number = fc
     .integer({ min: 1, max: 15 })
@@ -24,7 +24,7 @@ test('whole numbers have the same text by digits and by arithmetic, and the text
   );
 });
 
-test('moving the point changes nothing: fractions and exponents are the digits they stand for', () => {
+test('a number in exponent notation becomes the same timestamp as its plain digits', () => {
   const units: Unit[] = ['second', 'milli', 'micro', 'nano'];
   fc.assert(
     fc.property(

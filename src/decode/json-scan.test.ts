@@ -43,7 +43,7 @@ const refusedBodies: [body: string | Buffer, message: string][] = [
 ];
 
 for (const [body, message] of refusedBodies) {
-  test(`refuses ${JSON.stringify(body.toString('latin1').slice(0, 20))}: ${message}`, () => {
+  test(`the JSON scanner refuses ${JSON.stringify(body.toString('latin1').slice(0, 20))}: ${message}`, () => {
     assert.throws(
       () => decodeRequest(target, request(Buffer.from(body))),
       (error) =>
@@ -80,7 +80,7 @@ test('the JSON scanner accepts real GitHub deliveries', () => {
   }
 });
 
-test('numbers that would be very much longer when they are read back are refused together, one document at a time', () => {
+test("the JSON scanner bounds the written-out length of a document's numbers together", () => {
   const numbers = (count: number) => `[${Array.from({ length: count }, () => '1e131071').join()}]`;
   assert.equal(scanJson(Buffer.from(numbers(127)), { depthMax: 10 }), null);
   assert.match(
@@ -92,7 +92,7 @@ test('numbers that would be very much longer when they are read back are refused
   for (let i = 0; i < 10; i++) assert.equal(scanJson(Buffer.from(numbers(100)), { depthMax: 10 }), null);
 });
 
-test('the members of large objects are counted together, each object by its own', () => {
+test("the JSON scanner bounds the members of a document's large objects together", () => {
   const object = (members: number) => `{${Array.from({ length: members }, (_, i) => `"${i}":1`).join()}}`;
   const reasonOf = (text: string) => scanJson(Buffer.from(text), { depthMax: 10 })?.reason ?? null;
   const tooMany = 'its objects have too many members';

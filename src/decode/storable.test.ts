@@ -8,7 +8,7 @@ function replaced(text: string): string {
   return (text as string & { toWellFormed(): string }).toWellFormed().replaceAll('\0', '\ufffd');
 }
 
-test('text that JSONB cannot hold becomes what toWellFormed makes of it, and everything else stays', () => {
+test('text that jsonb cannot hold is replaced as by toWellFormed, and other text is unchanged', () => {
   const unit = fc.constantFrom(
     '\0',
     '\ud800',
@@ -38,7 +38,7 @@ test('text that JSONB cannot hold becomes what toWellFormed makes of it, and eve
   );
 });
 
-test('bytes that are no UTF-8 become what a decoder makes of them, and a document without any of it is not copied', () => {
+test('invalid UTF-8 is replaced as by a TextDecoder, and a storable document is not copied', () => {
   const broken = Buffer.from([0x22, 0x61, 0xff, 0xe2, 0x82, 0x22]);
   assert.deepEqual(storable(broken), Buffer.from(new TextDecoder().decode(broken)));
   const plain = Buffer.from('{"a":"\\ud83d\\ude00 \\\\u0000 é"}');
