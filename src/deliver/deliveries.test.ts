@@ -30,7 +30,7 @@ test('headgate deliver calls only hosts that the setting lists', () => {
     assert.throws(() => receiver(bad, hosts), /no https|does not list/, bad);
 });
 
-test('a listed name may lead to public addresses, and elsewhere only where a network is listed', () => {
+test('headgate deliver calls a listed name at public addresses, and at others only in a listed network', () => {
   const secret = [
     '127.0.0.1',
     '10.0.0.1',
@@ -64,7 +64,7 @@ test('a listed name may lead to public addresses, and elsewhere only where a net
   assert.deepEqual(['127.0.0.1', '127.0.0.2', '10.0.0.1'].map(literal.isAllowed), [true, false, false]);
 });
 
-test('a name is resolved once, and one address that may not be called is enough to refuse; redirects are not followed', async (t) => {
+test('headgate deliver resolves a name once, refuses it if one address is not allowed, and follows no redirect', async (t) => {
   const paths: string[] = [];
   const server = createServer((request, response) => {
     paths.push(request.url ?? '');
@@ -90,7 +90,7 @@ test('a name is resolved once, and one address that may not be called is enough 
   assert.equal(paths.length, 1);
 });
 
-test('calls at one time have a name resolved once, and later ones anew', async () => {
+test('headgate deliver resolves a name once for concurrent calls, and again for later ones', async () => {
   const first = publicNetwork.resolve('localhost');
   assert.equal(publicNetwork.resolve('localhost'), first);
   assert.ok((await first).length > 0);
@@ -169,7 +169,7 @@ test('headgate deliver accepts secrets of Standard Webhooks', () => {
     assert.throws(() => keyOf(bad), /whsec_/, bad);
 });
 
-test('an id that could be read as another id and body is never signed', () => {
+test('headgate deliver never signs an id that could be read as another id and body', () => {
   assert.equal(problemOf('orders_42', '{}'), null);
   for (const id of ['', 'x.1700000000.{}', 'a b', 'a\r\nx: y', 'ä', 'a'.repeat(257)])
     assert.match(problemOf(id, '{}') ?? '', /its id/, id);
