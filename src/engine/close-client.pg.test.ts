@@ -5,7 +5,7 @@ import { mostReadInOneTurn, streamOf } from '../../test/support/read-in-turn.ts'
 import { limits } from '../config/limits.ts';
 import { boundAnswers } from './close-client.ts';
 
-test('short messages of a session in which code of an owner runs are read a piece at a time', async (t) => {
+test("the messages of a session with an owner's code are read in bounded pieces", async (t) => {
   const client = await (await testDatabase(t)).connect();
   boundAnswers(client);
   let messages = 0;

@@ -62,7 +62,7 @@ async function says(t: TestContext, url: string, advice: RegExp): Promise<string
   return reason;
 }
 
-test('a server without SSL: its own words, and never that it has no SSL', async (t) => {
+test("a connection failure at a server without SSL repeats the server's reason and does not mention SSL", async (t) => {
   if (requireTool(t, 'psql') === null) return;
   await server.admit('host all all 127.0.0.1/32 scram-sha-256');
   const at = (user: string, database = 'postgres', options = '') =>

@@ -5,7 +5,7 @@ import { EngineError } from './engine.ts';
 
 const names = (text: string) => parseDsn(text).servers.map((server) => server.name);
 
-suite('connection strings', () => {
+suite('connection strings of PostgreSQL are read as libpq reads them', () => {
   test('a DSN with several hosts is read as libpq reads it', () => {
     assert.deepEqual(names('postgresql://u@h1,h2:6000/d'), ['h1:5432', 'h2:6000']);
     assert.deepEqual(names('postgresql://u:p%2Cq@h1:1,[::1]:2,10.0.0.1/d?sslmode=require'), [
@@ -63,7 +63,7 @@ suite('connection strings', () => {
     }
   });
 
-  test('sslrootcert=system is verify-full by the authorities of the system, or by those of Node', () => {
+  test('sslrootcert=system means verify-full by the certificate authorities of the system or of Node', () => {
     const url = 'postgresql://u@db.example/d?sslrootcert=system';
     for (const text of [url, `${url}&sslmode=verify-full`, `${url}&application_name=x`]) {
       const [first] = parseDsn(text, ['/nowhere']).servers;

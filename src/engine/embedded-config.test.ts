@@ -16,7 +16,7 @@ test("the embedded engine's shared_buffers are an eighth of the memory, 128 MB t
     assert.equal(sharedBuffersMiB(memoryBytes), expected);
 });
 
-test('every setting of headgate.conf has its reason above it, and one value', () => {
+test("every setting of the embedded engine's headgate.conf has a reason above it and one value", () => {
   const conf = headgateConf(2 * GiB);
   assert.match(conf, /^shared_buffers = '256MB'$/m);
   const names = [...conf.matchAll(/^# .+\n(\w+) = '[^']+'$/gm)].map(([, name]) => name);

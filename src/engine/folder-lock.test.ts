@@ -23,7 +23,7 @@ async function pathWith(t: TestContext, program: string | null): Promise<string>
 }
 
 for (const program of ['flock', 'perl']) {
-  test(`${program}: held once, whatever is deleted in the folder, and free again after close`, async (t) => {
+  test(`a folder lock by ${program} is exclusive, survives deletions in the folder, and is free after close`, async (t) => {
     const path = await pathWith(t, program);
     const folder = await folderFor(t);
     const lock = await lockByKernel(folder, path);

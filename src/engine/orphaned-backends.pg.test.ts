@@ -12,7 +12,7 @@ import { OrphanedBackends } from './orphaned-backends.ts';
 const stubborn = `set statement_timeout = 50; do $$ begin
   loop begin perform pg_sleep(1000); exception when query_canceled then null; end; end loop; end $$`;
 
-test('a process that goes on in its transaction once its connection was cut off is ended, and no other', async (t) => {
+test('a backend that goes on after its connection was cut off is terminated, and no other is', async (t) => {
   const server = await startServer(undefined, ['synchronous_standby_names=nobody']);
   onEnd(t, 'server', () => server.close());
   const config = { host: server.socketDir, user: 'root', database: 'postgres' };

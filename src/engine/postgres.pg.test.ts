@@ -5,7 +5,7 @@ import { Spy, testDatabase } from '../../test/support/postgres.ts';
 import { EngineError } from './engine.ts';
 import { openPostgresEngine } from './postgres.ts';
 
-test('a database of one’s own, reachable in every way the test support names', async (t) => {
+test('a PostgreSQL engine opens by the connection string of a test database', async (t) => {
   const database = await testDatabase(t);
   const client = await database.connect();
   const { rows } = await client.query<{ name: string }>('select current_database() as name');
@@ -41,7 +41,7 @@ test('a lost engine connection is noticed, reported once, and restored', async (
   assert.equal(engine.unavailable, null);
 });
 
-test('a server that is away at the start, comes, goes and comes again', async (t) => {
+test('an engine recovers from a server that is away at the start, and from one that goes away later', async (t) => {
   const database = await testDatabase(t);
   const barrier = new Barrier(database.engine.endpoint());
   await barrier.open();

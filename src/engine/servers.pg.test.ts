@@ -56,7 +56,7 @@ async function certificates(
   return { authority, other: makeAuthority(folder, 'other'), client: authority.issue('client', 'app') };
 }
 
-test('sslmode: prefer takes what there is, the others insist, verify-full looks at the name', async (t) => {
+test('sslmode=prefer uses TLS if available, require insists on it, and verify-full checks the host name', async (t) => {
   const made = await certificates(t);
   if (made === null) return;
   const { authority, other, client } = made;
@@ -128,7 +128,7 @@ test('sslmode: prefer takes what there is, the others insist, verify-full looks 
   for (const it of both) it.release();
 });
 
-test('a password of the server’s own passes the relay, whoever encrypts', async (t) => {
+test("a client's password reaches PostgreSQL through the SQL port, with TLS on either side", async (t) => {
   const made = await certificates(t);
   if (made === null || requireTool(t, 'psql') === null) return;
   const { authority } = made;
@@ -171,7 +171,7 @@ test('a password of the server’s own passes the relay, whoever encrypts', asyn
   assert.match((await psql('secret', at)).stderr, /channel binding/);
 });
 
-test('a pool shows the password of a string without sslmode, and of one with several hosts', async (t) => {
+test('a pool uses the password of a DSN without sslmode, and of a DSN with several hosts', async (t) => {
   const server = await startTcpServer();
   onEnd(t, 'server', () => server.close());
   await server.run(`create role app login password 'secret'`);
@@ -186,7 +186,7 @@ test('a pool shows the password of a string without sslmode, and of one with sev
   }
 });
 
-test('of several servers the writable one is used, and after a failover the other, by existing pools too', async (t) => {
+test('an engine with several servers uses the writable one, and after a failover the other, also in existing pools', async (t) => {
   const admit = 'host all all 127.0.0.1/32 trust';
   await Promise.all([one.admit(admit), two.admit(admit)]);
   const writable = async (server: TcpServer, is: boolean) => {
@@ -243,7 +243,7 @@ test('of several servers the writable one is used, and after a failover the othe
   assert.equal(portOf(), two.port);
 });
 
-test('a server that says nothing does not keep the others from being found', async (t) => {
+test('an engine with several hosts finds the reachable server behind a silent one', async (t) => {
   const { createServer } = await import('node:net');
   const silent = createServer(() => {});
   await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
@@ -259,7 +259,7 @@ test('a server that says nothing does not keep the others from being found', asy
   assert.equal(engine.clientConfig('postgres').port, two.port);
 });
 
-test('a role that may not have as many connections as are needed is refused in one sentence', async (t) => {
+test('an engine refuses a role or database with too low a connection limit in one sentence', async (t) => {
   await two.run('create database small');
   await two.run('create role few login connection limit 2');
   const url = `postgresql://few@127.0.0.1:${two.port}/small?sslmode=disable`;

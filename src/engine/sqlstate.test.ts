@@ -5,7 +5,7 @@ import { faultOf, isConnectionLost, isTransient, sqlstateOf } from './sqlstate.t
 const engineError = (code: string, severity = 'ERROR', routine = ''): Error =>
   Object.assign(new Error('x'), { code, severity, routine });
 
-test('every SQLSTATE that writing rows can meet has its meaning', () => {
+test("every SQLSTATE of a failed write is classified as the row's, the engine's or another fault", () => {
   const expected = {
     row: '22P02 22P05 22003 22021 22001 22P03 23502 23505 23514 23503 23P01 44000 54000 54001 P0001 21000 38000 40002 20000 2D000 2F005',
     suspect:
@@ -19,7 +19,7 @@ test('every SQLSTATE that writing rows can meet has its meaning', () => {
     for (const state of states.split(' ')) assert.equal(faultOf(state), fault, state);
 });
 
-test('an error of a socket, and of pg itself, is a lost connection', () => {
+test('a socket error, or a connection error of pg, counts as a lost connection', () => {
   const refused = Object.assign(new Error('connect ECONNREFUSED'), {
     code: 'ECONNREFUSED',
     syscall: 'connect',
@@ -37,7 +37,7 @@ test('an error of a socket, and of pg itself, is a lost connection', () => {
   }
 });
 
-test('a session that ended is told from a statement that failed, and from our own mistakes', () => {
+test('an ended session is told from a failed statement and from a bug', () => {
   assert.equal(isConnectionLost(new TypeError('x is not a function')), false);
   assert.equal(isConnectionLost('text'), false);
   assert.equal(isConnectionLost(engineError('57P01', 'FATAL')), true);
