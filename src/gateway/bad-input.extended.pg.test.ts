@@ -138,7 +138,7 @@ const events: readonly (readonly [string, string, number, string, RegExp])[] = [
   ],
 ];
 
-test('bad events: each has its status and its sentence, and none stores anything', async (t) => {
+test('each bad event of /v1/events gets its own status and message, and stores nothing', async (t) => {
   const database = await testDatabase(t);
   const gateway = await openTestGateway(t, database);
   await gateway.rows(`CREATE TYPE mood AS ENUM ('sad', 'ok');
@@ -236,7 +236,7 @@ test('the gateway answers input that is not HTTP and serves the next connection'
   assert.deepEqual(await gateway.rows('SELECT 1 AS n'), [{ n: 1 }]);
 });
 
-test('the gateway does nothing for requests without token, from a foreign origin or for a foreign host', async (t) => {
+test('the gateway serves no request without the token, from a foreign origin or for a foreign host', async (t) => {
   const database = await testDatabase(t);
   const gateway = await openTestGateway(t, database, { token, origins: ['https://app.example'] });
   const client = await database.connect();
@@ -288,7 +288,7 @@ test('the gateway does nothing for requests without token, from a foreign origin
   assert.equal(health.status, 200);
 });
 
-test('the gateway limits the rate for each address', async (t) => {
+test('the gateway limits the request rate of each address', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t), {
     gate: openGate({ addressRate: { count: 3, perMs: 1_000, burst: 3 } }),
   });
@@ -299,7 +299,7 @@ test('the gateway limits the rate for each address', async (t) => {
   assert.notEqual(refused[0]?.headers.get('retry-after'), null);
 });
 
-test('blanks before the events do not hide them, however many, and blanks alone hold no event', async (t) => {
+test('any number of blanks before the events of a body is skipped, and blanks alone store no event', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   await gateway.rows('CREATE TABLE blanks (id int)');
   const event = '{"id":1}\n{"id":2}\n';

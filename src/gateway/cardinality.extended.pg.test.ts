@@ -23,7 +23,7 @@ const kinds: readonly (readonly [count: number, status: number, request: (n: num
 
 const total = kinds.reduce((sum, [count]) => sum + count, 0);
 
-test(`${total} unknown paths, databases and tables leave the number of series as it was`, async (t) => {
+test(`${total} gateway requests with unknown paths, databases and tables add no metric series`, async (t) => {
   const metrics = createMetrics({ lanes: () => [], load: () => ({ connections: 0, bytesInFlight: 0 }) });
   const gateway = await openTestGateway(t, await testDatabase(t), {
     token,

@@ -40,7 +40,7 @@ const cases: readonly (readonly [query: string, body: string])[] = [
   ['name=%ff', '{"a":1}'],
 ];
 
-test('a plain request and the same one in pieces: the same answer, the same rows', async (t) => {
+test('an event body read as a whole and the same body read in pieces give the same answer and rows', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   await gateway.rows('CREATE TABLE t (a int); CREATE TABLE "Odd name" ("é" text)');
   const stored = async () =>
@@ -58,7 +58,7 @@ test('a plain request and the same one in pieces: the same answer, the same rows
   }
 });
 
-test('a plain request is refused at the door like any other, and carries the id that it was given', async (t) => {
+test('a plain request to /v1/events needs the token, keeps to the rate and returns its X-Request-Id', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t), {
     token: 'open',
     gate: openGate({ addressRate: { count: 4, perMs: 3_600_000, burst: 4 } }),

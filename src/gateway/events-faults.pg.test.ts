@@ -25,7 +25,7 @@ const hooks = [
 const ids = async (gateway: TestGateway): Promise<unknown[]> =>
   (await gateway.rows('SELECT id FROM t ORDER BY id')).map(({ id }) => id);
 
-test('a row that fails with any SQLSTATE costs itself 422, with its line, and nobody else anything', async (t) => {
+test('an event whose row fails with any SQLSTATE gets 422 with its line, and other requests are stored', async (t) => {
   for (const hook of hooks) {
     const gateway = await openTestGateway(t, await testDatabase(t));
     await gateway.rows(`${table}; ${hook}`);
@@ -54,7 +54,7 @@ test('a row that fails with any SQLSTATE costs itself 422, with its line, and no
   }
 });
 
-test('a deferred trigger that fails at the COMMIT of a body of its own refuses it', async (t) => {
+test('a deferred trigger that fails at the COMMIT of a large event body refuses the body', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   await gateway.rows(`${table};
     CREATE CONSTRAINT TRIGGER f AFTER INSERT ON t DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION f()`);
@@ -69,7 +69,7 @@ test('a deferred trigger that fails at the COMMIT of a body of its own refuses i
   assert.deepEqual(await ids(gateway), []);
 });
 
-test('a COMMIT whose answer is lost or altered: 200 is stored, and what is not known is said to be so', async (t) => {
+test("events answered 200 are stored although the COMMIT's reply is lost or altered, and doubt gets commit_unknown", async (t) => {
   const database = await testDatabase(t);
   const proxy = await FaultyProxy.open(database.engine.endpoint());
   onEnd(t, 'proxy', () => proxy.close());

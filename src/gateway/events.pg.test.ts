@@ -41,7 +41,7 @@ test('the gateway distinguishes one JSON object from several lines', async (t) =
   assert.match(text, /\{"name":"é😀A","doc":12345678901234567890.10\}/);
 });
 
-test('tables of every kind: names, defaults, generated and identity columns, views, partitions', async (t) => {
+test('/v1/events stores rows in tables with defaults, generated and identity columns, views and partitions', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   await gateway.rows(`CREATE SCHEMA app; CREATE SCHEMA "Od.d";
     CREATE TABLE app.full_table (id bigint GENERATED ALWAYS AS IDENTITY, n int DEFAULT 7, twice int GENERATED ALWAYS AS (n * 2) STORED,
@@ -72,7 +72,7 @@ test('tables of every kind: names, defaults, generated and identity columns, vie
   ]);
 });
 
-test('a table made, altered, dropped and made again a moment ago is seen', async (t) => {
+test('/v1/events follows a table that was just created, altered, dropped or recreated', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   assert.equal((await gateway.events('name=t', '{"a":1}')).json.code, 'relation_not_found');
   await gateway.rows('CREATE TABLE t (a int)');
@@ -87,7 +87,7 @@ test('a table made, altered, dropped and made again a moment ago is seen', async
   assert.equal(await count(gateway, 'u'), 1);
 });
 
-test('on_conflict replaces, leaves out or refuses rows whose key is there', async (t) => {
+test('on_conflict of /v1/events replaces, ignores or refuses rows whose key exists', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   await gateway.rows(
     "CREATE TABLE t (id int PRIMARY KEY, v text, w text DEFAULT 'w'); INSERT INTO t VALUES (1, 'old')",
@@ -117,7 +117,7 @@ test('on_conflict replaces, leaves out or refuses rows whose key is there', asyn
   ]);
 });
 
-test('on_error=skip stores the good lines and lists the others, small and large', async (t) => {
+test('on_error=skip of /v1/events stores the good lines and lists the others, in small and large bodies', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   await gateway.rows('CREATE TABLE t (id int PRIMARY KEY, n int CHECK (n < 10), v text)');
   const body =
@@ -211,7 +211,7 @@ test('the gateway stores one large object over many lines as one row', async (t)
   assert.deepEqual([broken.status, await count(gateway, 't')], [422, 1]);
 });
 
-test('a sender that leaves in the middle of a large body leaves nothing', async (t) => {
+test('a sender that disconnects within a large event body stores nothing', async (t) => {
   const database = await testDatabase(t);
   const gateway = await openTestGateway(t, database);
   await gateway.rows('CREATE TABLE t (v text)');
@@ -232,7 +232,7 @@ test('a sender that leaves in the middle of a large body leaves nothing', async 
   assert.equal(await count(gateway, 't'), 0);
 });
 
-test('a role that ends idle transactions at once does not end that of a slow sender', async (t) => {
+test('a short idle_in_transaction_session_timeout does not end the transaction of a slow event body', async (t) => {
   const database = await testDatabase(t);
   const client = await database.connect();
   const short = ['idle_in_transaction_session_timeout', 'transaction_timeout'];
@@ -255,7 +255,7 @@ test('a role that ends idle transactions at once does not end that of a slow sen
   assert.deepEqual([response.statusCode, await count(gateway, 't')], [200, 20_001]);
 });
 
-test('no more than a few large bodies at one time; the next gets 503 and succeeds later', async (t) => {
+test('a fifth large event body at one time gets 503, and is stored later', async (t) => {
   const database = await testDatabase(t);
   const gateway = await openTestGateway(t, database);
   await gateway.rows('CREATE TABLE t (v text)');

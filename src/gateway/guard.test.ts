@@ -50,7 +50,7 @@ test('the gateway does not accept a Host of one address at another', () => {
   assert.equal(guard.place(here), null);
 });
 
-test('the address that a request came in on is ours, and so is the one that was bound', () => {
+test('the gateway accepts a Host of the address that received the request, and of the bound address', () => {
   assert.equal(place({ host: '0.0.0.0' }, '192.168.1.7:8000', undefined, '192.168.1.7'), 'ok');
   assert.equal(place({ host: '::' }, '192.168.1.7:8000', undefined, '::ffff:192.168.1.7'), 'ok');
   assert.equal(place({ host: '::' }, '[fd00::7]:8000', undefined, 'fd00::7'), 'ok');
@@ -67,7 +67,7 @@ test('the gateway accepts Host headers of the setting, with their port or any', 
   assert.equal(place({ hosts: ['*'] }, 'anything.example'), 'ok');
 });
 
-test('a web page of another origin may not call; one of ours and one of the setting may', () => {
+test('the gateway refuses web pages of other origins, and accepts its own and those of the setting', () => {
   const host = 'localhost:8000';
   for (const origin of [
     'https://evil.example',
@@ -109,7 +109,7 @@ test('the gateway requires the token if one is set', () => {
   }
 });
 
-test("a value in the form of CREATE TOKEN is looked up as such, unless it is the setting's token", () => {
+test("the gateway looks up a bearer value in the form of CREATE TOKEN, unless it is the setting's token", () => {
   const own = `hgt_${'0'.repeat(64)}`;
   const scoped = (token: string | null, header?: string) =>
     new RequestGuard({ ...closed, token }).scopedToken(header);
@@ -126,7 +126,7 @@ test("a value in the form of CREATE TOKEN is looked up as such, unless it is the
   );
 });
 
-test('a door that speaks TLS: no port means 443, and pages that came in the clear are none of its own', () => {
+test('a gateway with TLS reads a Host without port as port 443, and refuses pages loaded over plain HTTP', () => {
   const guard = (host: string, origin?: string) =>
     new RequestGuard({ ...closed, secure: true }).place({ ...at(host, origin), localPort: 443 })?.code ??
     'ok';
@@ -141,7 +141,7 @@ test('a door that speaks TLS: no port means 443, and pages that came in the clea
   assert.equal(place({ hosts: ['api.example'] }, 'api.example', 'https://api.example'), 'ok');
 });
 
-test('a browser that keeps its page to itself is told by the site it names', () => {
+test('the gateway judges a request without Origin by its Sec-Fetch-Site header', () => {
   const from = (site: string, options: Partial<GuardOptions> = {}, origin?: string) => {
     const request = at('localhost:8000', origin);
     const one = (name: string) => (name === 'sec-fetch-site' ? site : request.one(name));

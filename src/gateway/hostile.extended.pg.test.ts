@@ -126,7 +126,7 @@ for (const way of over) {
   const byEach = way === 'tls' ? once : test;
   // What TLS does not change is tried over it in the long run only.
   const further = way === 'tls' ? inLong : test;
-  suite(`over ${way}`, () => {
+  suite(`the gateway withstands hostile bytes over ${way}`, () => {
     byEach(`${connections.length} connections, each followed by a good request`, async (t) => {
       const opened = await open(t, way);
       if (opened === null) return;
@@ -230,7 +230,7 @@ for (const way of over) {
   });
 }
 
-test('a door of TLS: a handshake that does not begin, or is none, ends, and costs the others nothing', async (t) => {
+test('a gateway with TLS ends connections without a TLS handshake and still serves others', async (t) => {
   const opened = await open(t, 'tls', { headersTimeoutMs: 500 });
   if (opened === null) return;
   const strangers = [post(e, row), '\x16\x03\x01\x00\x05\x02\x00\x00\x01\x00', 'x'.repeat(50), ''];
@@ -258,7 +258,7 @@ test('the gateway at localhost listens on both loopback addresses', async (t) =>
   }
 });
 
-test('HEAD is answered without a body, also where it cannot be read', async (t) => {
+test('the gateway answers HEAD without a body, also where it cannot read the request', async (t) => {
   const opened = await open(t, 'tcp');
   assert(opened !== null);
   const head = (...lines: string[]) => `HEAD ${sql} HTTP/1.1\r\nHost: h\r\n${lines.join('\r\n')}\r\n\r\n`;
@@ -279,7 +279,7 @@ test('HEAD is answered without a body, also where it cannot be read', async (t) 
   }
 });
 
-test('bodies that never end, as a whole or in pieces, give way to those of others', async (t) => {
+test('unfinished bodies at the gateway give way to bodies of other addresses', async (t) => {
   const trustedProxies = Networks.parse('127.0.0.1');
   assert(trustedProxies instanceof Networks);
   const believed = {

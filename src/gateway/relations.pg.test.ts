@@ -75,7 +75,7 @@ function relationsOn(bin: string): void {
     ['seen', 'insert', 'app.seen', 'insert (n integer, m app.mood)'],
   ];
   for (const [name, way, table, expected] of found) {
-    test(`relation ${name} is found for ${way}`, async () => {
+    test(`the gateway finds relation ${name} for ${way}`, async () => {
       const target = await open().find(name, way);
       assert.equal(`${target.schema}.${target.table}`, table);
       assert.equal(summary(target), expected);
@@ -109,7 +109,7 @@ function relationsOn(bin: string): void {
     ['"Odd"."Na.me"', 'upsert', 'key_missing'],
   ];
   for (const [name, way, code] of refused) {
-    test(`relation ${JSON.stringify(name)} for ${way} is refused with ${code}`, async () => {
+    test(`the gateway refuses relation ${JSON.stringify(name)} for ${way} with ${code}`, async () => {
       await assert.rejects(
         async () => open().find(name, way),
         (error: Error & { refusal?: { code: string } }) => {
@@ -120,7 +120,7 @@ function relationsOn(bin: string): void {
     });
   }
 
-  test('found relations are remembered briefly and bounded, and missing ones are looked up again', async () => {
+  test('the gateway remembers found relations briefly and in a bounded number, and looks up missing ones again', async () => {
     const relations = open({ relationsMax: 2 });
     const asks = async (run: () => unknown): Promise<number> => {
       const start = asked;
@@ -149,7 +149,7 @@ function relationsOn(bin: string): void {
     assert.equal(await asks(() => relations.find('orders', 'insert')), 1, 'the oldest has made room');
   });
 
-  test('concurrent lookups share one query, and those that find nothing look again', async () => {
+  test('concurrent lookups of a relation by the gateway share one query, and failed ones look again', async () => {
     const relations = open();
     const start = asked;
     await Promise.all(Array.from({ length: 50 }, async () => relations.find('orders', 'insert')));
@@ -162,7 +162,7 @@ function relationsOn(bin: string): void {
     assert.equal((await late).table, 'soon');
   });
 
-  test('a relation that the role may not write is refused, and found once it may', async () => {
+  test('the gateway refuses a relation that its role may not write, and finds it after the grant', async () => {
     await client.query('CREATE ROLE clerk; CREATE TABLE public.ledger (a int, b int)');
     await client.query('SET ROLE clerk');
     await assert.rejects(async () => open().find('ledger', 'insert'), /may not be written by the role/);
@@ -180,4 +180,4 @@ function relationsOn(bin: string): void {
 }
 
 for (const [version, bin] of someVersion())
-  suite(`relations on PostgreSQL ${version}`, () => relationsOn(bin));
+  suite(`the gateway finds relations on PostgreSQL ${version}`, () => relationsOn(bin));

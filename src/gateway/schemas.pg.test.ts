@@ -13,7 +13,7 @@ import { until } from '../../test/support/until.ts';
 import { openPostgresEngine } from '../engine/postgres.ts';
 
 for (const { version, bin } of sampleOf(versions, 1))
-  test(`a schema that is renamed between two pieces of a body, on PostgreSQL ${version}`, async (t) => {
+  test(`the gateway runs no code of a table whose schema takes the name during a body, on PostgreSQL ${version}`, async (t) => {
     const server = await startServer(bin);
     onEnd(t, 'server', () => server.close());
     const config = { host: server.socketDir, database: 'postgres' };

@@ -17,7 +17,7 @@ function bodyOf(result: SqlResult): { rows: unknown } {
   return JSON.parse(Buffer.concat(pieces).toString()) as { rows: unknown };
 }
 
-suite('large values', () => {
+suite('SQL over HTTP bounds the memory of results', () => {
   // Characters of one to four bytes, escapes, and pairs that lie across the ends of slices.
   const values = ['plain ', '"\\\n\u0001', 'é', '😀', 'x😀'].map((unit) =>
     unit.repeat((3 * 1024 * 1024) / unit.length),
@@ -38,7 +38,7 @@ suite('large values', () => {
     assert(budget.take(limits.gatewayResultsBytesMax), 'everything was given back');
   });
 
-  test('large SQL result values are text even if nobody settles them', () => {
+  test('large SQL result values are returned as text even without a final settling', () => {
     const { result } = made();
     result.describe([text]);
     assert(result.row([values[1] ?? '']));
@@ -87,7 +87,7 @@ test("result memory beyond a request's share leaves room for others and is relea
   assert.deepEqual([memory.all.held, memory.beyond.held], [0, 0]);
 });
 
-test('statements without rows, and columns, count as well, and are not sent in a piece each', () => {
+test('result memory counts statements without rows and column descriptions, and few writes send them', () => {
   const memory = new ResultMemory();
   const filled = (one: (result: SqlResult) => boolean) => {
     const result = new SqlResult(() => undefined, memory);
@@ -120,7 +120,7 @@ test('duplicate result columns get distinct names in linear time', () => {
   ]);
 });
 
-test('requests that wait for result memory are called in turn, and not after they have left', () => {
+test('requests waiting for result memory get it in turn, except those that have left', () => {
   const { budget } = made(100);
   assert(budget.take(90));
   const called: string[] = [];

@@ -8,7 +8,7 @@ import { Semaphore } from '../kit/semaphore.ts';
 import { ResultMemory, SqlResult } from './sql-result.ts';
 import { runSql } from './sql-run.ts';
 
-test('rows and messages of a statement are read a piece at a time, so that others are served meanwhile', async (t) => {
+test('the gateway reads a large SQL result in bounded pieces, so that other requests are served meanwhile', async (t) => {
   const client = (await (await testDatabase(t)).connect()) as unknown as PoolClient;
   for (const [sql, rows] of [
     ['select 1 from generate_series(1, 100000)', 100_000],

@@ -102,7 +102,7 @@ test('SQL parameters keep every digit and take the type of their position', asyn
   assert.deepEqual(await gateway.rows('{"sql":"SELECT 1 AS a; SELECT 2 AS b"}'), [{ b: 2 }]);
 });
 
-test('a statement is executed with each set of parameters, in one transaction', async (t) => {
+test('SQL over HTTP executes a statement with each set of parameters in one transaction', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   await gateway.rows('CREATE TABLE t (id INT PRIMARY KEY, tags TEXT[], tx BIGINT DEFAULT txid_current())');
   const each = (sql: string, sets: readonly unknown[]) => gateway.sql(JSON.stringify({ sql, each: sets }));
@@ -142,7 +142,7 @@ test('a statement is executed with each set of parameters, in one transaction', 
   assert.deepEqual([one.json.rows, one.json['results']], [[{ a: 7 }], undefined]);
 });
 
-test('errors have their SQLSTATE and a place in the text as it was sent', async (t) => {
+test('SQL errors over HTTP have their SQLSTATE and a position in the text as sent', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   const failing: readonly (readonly [string, number, string, number | undefined])[] = [
     ['SELECT nope', 400, '42703', 8],
@@ -218,7 +218,7 @@ test('SQL over HTTP leaves nothing of one request in the session of the next', a
   assert.ok(many.every(([row]) => row?.['it'] === null));
 });
 
-test('a result beyond the bound is refused, whether it is many rows, one value or many results, and the next request is served', async (t) => {
+test('SQL over HTTP refuses a result beyond the bound, in rows, in one value or in results, and serves the next request', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   const beyond = [
     "SELECT n, repeat('x', 1000) FROM generate_series(1, 70000) AS n",
@@ -236,7 +236,7 @@ test('a result beyond the bound is refused, whether it is many rows, one value o
   assert.deepEqual(await gateway.rows('SELECT 1 AS n'), [{ n: 1 }]);
 });
 
-test('large results are read one after the other, those of clients that leave are passed over, and small ones go on', async (t) => {
+test('SQL over HTTP reads large results one at a time, skips clients that left, and answers small ones meanwhile', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   const leaving = new AbortController();
   const ask = (i: number, init: Question = {}) =>
@@ -290,7 +290,7 @@ test('SQL requests beyond the number of connections wait for their turn', async 
   );
 });
 
-test('request ids, health, metrics and the description of the routes', async (t) => {
+test('the gateway returns request ids and serves health, metrics and the OpenAPI document', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t), {
     metrics: { contentType: 'text/plain', text: () => Promise.resolve('metrics') },
   });
@@ -309,7 +309,7 @@ test('request ids, health, metrics and the description of the routes', async (t)
   assert.deepEqual([seen.route, seen.status, seen.code, seen.rows], ['sql', 200, 'ok', 1]);
 });
 
-test('a statement that fails gets 400 with the text of PostgreSQL, whatever SQLSTATE it chooses', async (t) => {
+test("a failed SQL statement over HTTP gets 400 with PostgreSQL's message, whatever SQLSTATE its code raises", async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   const [before] = await gateway.rows('SELECT pg_backend_pid() AS pid');
   for (const state of '08000 08001 08006 08P01 53100 53300 57014 57P01 57P02 57P03 57P05 58030 XX000 XX001'.split(

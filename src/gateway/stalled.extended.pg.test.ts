@@ -27,7 +27,7 @@ async function stalled(t: TestContext, gateway: TestGateway, sql: string): Promi
   return socket;
 }
 
-test('two stalled readers do not keep others from results of some megabytes', async (t) => {
+test('two stalled readers of SQL results do not keep others from results of some megabytes', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t), { hosts: ['h'] });
   await stalled(t, gateway, megabytes(60));
   await stalled(t, gateway, megabytes(30));
@@ -48,7 +48,7 @@ test('two stalled readers do not keep others from results of some megabytes', as
   assert(third.headers.has('retry-after'));
 });
 
-test('a reader who reads nothing is cut off, and what it held is there again', async (t) => {
+test('a stalled reader of a SQL result is disconnected, and its result memory is free again', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t), {
     hosts: ['h'],
     // The honest reader shares a process with the gateway, and pauses where others take the processors.
@@ -70,7 +70,7 @@ test('a reader who reads nothing is cut off, and what it held is there again', a
   }
 });
 
-test('uploads that break off while tables are looked for hold nothing, and nobody gets 503 for them', async (t) => {
+test('event uploads that break off during the table lookup release their room, and other uploads get no 503', async (t) => {
   const database = await testDatabase(t);
   const client = await database.connect();
   await client.query(

@@ -6,7 +6,7 @@ import { wholly } from './stream-position.ts';
 
 const place = wholly(1, 2, allBelow(3n));
 
-test('stream lines go to the reader that asks first', () => {
+test('a stream has lines for a reader whose Accept begins with application/x-ndjson, and events for others', () => {
   for (const accept of ['application/x-ndjson', ' Application/X-NDJSON ;q=1', 'application/x-ndjson, */*'])
     assert.equal(formFor(accept).type, 'application/x-ndjson', accept);
   for (const accept of [
@@ -46,7 +46,7 @@ test('each stream line is one JSON object, and the last of a batch has its posit
   );
 });
 
-test('the batch of a reader becomes one of few steps, so that strangers cannot ask for as many readings as there are numbers', () => {
+test('the batch parameter of a stream is rounded to one of five powers of ten, or refused', () => {
   assert.deepEqual([undefined, '1', '9', '10', '999', '1000', '10000'].map(stepOf), [
     null,
     1,
@@ -60,7 +60,7 @@ test('the batch of a reader becomes one of few steps, so that strangers cannot a
     assert.equal(stepOf(wrong), undefined, wrong);
 });
 
-test('a streamed row carries its position, and the last one the position after all', () => {
+test('a streamed row has its position, and the last row the position after all rows', () => {
   const behind = (row: number) => wholly(1, 2, allBelow(BigInt(row)));
   const after = wholly(1, 2, allBelow(99n));
   const xids = (step: number | null, count: number) =>

@@ -52,7 +52,7 @@ class Reading {
   }
 }
 
-test('a held row, a subtransaction and an open insert delay no other row, and their own rows come', async (t) => {
+test('a locked row, a subtransaction and an open insert delay no other row of a stream, and arrive after COMMIT', async (t) => {
   const database = await testDatabase(t);
   const client = await database.connect();
   await client.query('create table t (n int); create table other (n int)');
@@ -79,7 +79,7 @@ test('a held row, a subtransaction and an open insert delay no other row, and th
   assert.deepEqual((await here.look()).slice(5), [101]);
 });
 
-test('rows that a transaction appended long ago are found as soon as it commits', async (t) => {
+test('a stream finds rows that a transaction appended long ago as soon as it commits', async (t) => {
   const database = await testDatabase(t);
   const client = await database.connect();
   await client.query('create table t (n int, filler text)');
@@ -96,7 +96,7 @@ test('rows that a transaction appended long ago are found as soon as it commits'
   assert.equal((await reading.look()).at(-1), 0);
 });
 
-test('with more open transactions than a position names, rows wait and none is left out', async (t) => {
+test('a stream with more open transactions than its position names delays rows and omits none', async (t) => {
   const database = await testDatabase(t);
   const client = await database.connect();
   await client.query('create table t (n int)');
@@ -111,7 +111,7 @@ test('with more open transactions than a position names, rows wait and none is l
   assert.equal(new Set(reading.seen).size, 101);
 });
 
-test('whatever transactions do while a table is read, each row that is committed is read once', async (t) => {
+test('a stream reads each committed row once, whatever transactions do during the reading', async (t) => {
   const database = await testDatabase(t);
   const client = await database.connect();
   await client.query(`create table t (n int); create table other (n int);

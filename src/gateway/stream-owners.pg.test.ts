@@ -102,8 +102,8 @@ const sessionsOfOwner = limits.streamSessionsOfOwnerMax;
 
 const installed = versions.filter(({ bin }) => existsSync(bin));
 for (const { version, bin } of sampleOf(installed, 1)) {
-  suite(`streams of tables of hostile owners on PostgreSQL ${version}`, () => {
-    test('code that planning runs has the rights of the owner of the table, and no others', async (t) => {
+  suite(`streams of tables of hostile owners give them no rights on PostgreSQL ${version}`, () => {
+    test("code that runs while a stream's query is planned has the rights of the table's owner only", async (t) => {
       const { root, owner, gateway, seen } = await room(t, bin);
       await root.query('ALTER DATABASE postgres SET constraint_exclusion = on');
       for (const [name, code] of Object.entries(codes)) {
@@ -124,7 +124,7 @@ for (const { version, bin } of sampleOf(installed, 1)) {
       }
     });
 
-    test('policies, a lost privilege and a lost schema end the stream, and say why', async (t) => {
+    test('a row-level policy, a revoked privilege or a revoked schema ends the stream with its reason', async (t) => {
       const { root, owner, gateway, seen, refusal } = await room(t, bin);
       const open = () => StreamReader.open(t, gateway, 'name=mal.t');
       for (const [takes, gives, code, says] of [
@@ -161,7 +161,7 @@ for (const { version, bin } of sampleOf(installed, 1)) {
       await root.query('ALTER TABLE mal.t OWNER TO alice; ALTER TABLE mal.t ENABLE ROW LEVEL SECURITY');
     });
 
-    test('a table that goes from hand to hand, or whose schema does, is read as its owner of the moment', async (t) => {
+    test('a stream of a table that changes its owner or schema reads it with the rights of its present owner', async (t) => {
       const { root, owner, gateway, seen } = await room(t, bin);
       await owner.query(`CREATE SCHEMA decoy; GRANT ALL ON SCHEMA decoy TO PUBLIC; CREATE TABLE decoy.t (n int);
         CREATE INDEX ON decoy.t ((mal.pure(1))); GRANT SELECT ON decoy.t TO PUBLIC`);
@@ -204,7 +204,7 @@ for (const { version, bin } of sampleOf(installed, 1)) {
       for (const status of await answers) assert.ok(status === 200 || status === 503, String(status));
     });
 
-    test('code that takes its time delays no reader of another table that catches up', async (t) => {
+    test("slow code of a table's owner delays no stream of another table that catches up", async (t) => {
       const { root, owner, gateway } = await room(t, bin);
       await root.query(`CREATE TABLE alices (n int); ALTER TABLE alices OWNER TO alice; GRANT SELECT ON alices TO reader;
         CREATE TABLE roots (n int); GRANT SELECT ON roots TO reader; INSERT INTO alices VALUES (1); INSERT INTO roots VALUES (1);
@@ -222,7 +222,7 @@ for (const { version, bin } of sampleOf(installed, 1)) {
       await root.query('SELECT pg_advisory_unlock(7)');
     });
 
-    test('where there are no sessions of owners it is refused with what to run, and read after that', async (t) => {
+    test('a stream without owner sessions is refused with the GRANT that it needs, and works after that GRANT', async (t) => {
       const { root, owner, engine } = await room(t, bin);
       await owner.query('CREATE TABLE mal.mine (n int); GRANT SELECT ON mal.mine TO reader');
       const gateway = await openTestGateway(t, { engine });

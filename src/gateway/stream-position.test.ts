@@ -41,7 +41,7 @@ const place = steps.map((all) =>
 const addresses = Array.from({ length: 70 }, (_, at) => at);
 const xids = Array.from({ length: 20 }, (_, at) => BigInt(at + 1));
 
-test('a place knows of each address which transactions were read, and is told in a text', () => {
+test('a stream position knows the transactions read at each address of a table, and round-trips as text', () => {
   fc.assert(
     fc.property(steps, (all) => {
       let found = wholly(7, 8, allBelow(1n));
@@ -64,7 +64,7 @@ test('a place knows of each address which transactions were read, and is told in
   );
 });
 
-test('gap by gap a place comes to another one, and reads nothing twice', () => {
+test('a stream position reaches another one gap by gap and reads nothing twice', () => {
   fc.assert(
     fc.property(place, place, (from, goal) => {
       let here = from;

@@ -9,7 +9,7 @@ import { wholly } from './stream-position.ts';
 import { allColumns, byName, Pager, tableNow } from './stream-read.ts';
 import { TableReader } from './stream-table.ts';
 
-test('a reader that was told of a rewrite before it takes a page of the old file reads the new file', async (t) => {
+test('a stream reader told of a rewrite during a page of the old file goes on in the new file', async (t) => {
   const database = await testDatabase(t);
   const client = await database.connect();
   const borrowed: BorrowedConnection = {

@@ -15,7 +15,7 @@ import { limits } from '../config/limits.ts';
 
 const range = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
 
-test('rows come as they are committed, with their digits, to each of its readers', async (t) => {
+test('a stream sends committed rows with all their digits to each of its readers', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   await gateway.rows(`CREATE TABLE "a t" (n int, doc jsonb, raw json, big numeric, b bytea, d date[]);
     INSERT INTO "a t" VALUES (0)`);
@@ -60,7 +60,7 @@ test('streams include rows that commit late and rows in reused space', async (t)
   await reader.upTo(4002);
 });
 
-test('a row that psql holds delays no stream, and comes once it is changed', async (t) => {
+test('a row locked in psql delays no stream, and is sent once it is changed', async (t) => {
   if (requireTool(t, 'psql') === null) return;
   const database = await testDatabase(t);
   const gateway = await openTestGateway(t, database);
@@ -147,7 +147,7 @@ test('a slow stream reader delays nobody, holds no transaction, and gets every r
   );
 });
 
-test('small and very large rows in one table, and one that is too large', async (t) => {
+test('a stream sends small and very large rows of one table, and ends at a row that is too large', async (t) => {
   const database = await testDatabase(t);
   const gateway = await openTestGateway(t, database);
   const client = await database.connect();
@@ -166,7 +166,7 @@ test('small and very large rows in one table, and one that is too large', async 
   assert.deepEqual([end?.event, JSON.parse(end?.data ?? '{}').code], ['refused', 'result_too_large']);
 });
 
-test('a table that is renamed or rewritten while it is read gives all its rows, and those of no other one', async (t) => {
+test('a stream of a table that is renamed or rewritten sends all its rows and no rows of another table', async (t) => {
   const database = await testDatabase(t);
   const gateway = await openTestGateway(t, database);
   const client = await database.connect();

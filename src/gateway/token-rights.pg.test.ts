@@ -6,7 +6,7 @@ import { onEnd } from '../../test/support/cleanup.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { migrate, readMigrations } from '../catalog/migrate.ts';
 
-test('a token is its role, wherever a dump takes it, and nobody when that is gone', async (t) => {
+test('a token belongs to its role across dump and restore, and to no role once that is dropped', async (t) => {
   const database = await testDatabase(t, { catalog: true });
   const client = await database.connect();
   await migrate(client, readMigrations());
@@ -72,7 +72,7 @@ test('a token is its role, wherever a dump takes it, and nobody when that is gon
   assert.deepEqual(await owner('of_one'), { owner: null, owner_oid: null });
 });
 
-test('roles that have all the tokens they may have leave as many to others', async (t) => {
+test('roles with their maximum number of tokens leave other roles their own maximum', async (t) => {
   const database = await testDatabase(t, { catalog: true });
   const client = await database.connect();
   const roles = Array.from({ length: 12 }, (_, i) => `${database.name}_${i}`);

@@ -14,7 +14,7 @@ import type { TokenAnswer } from './tokens.ts';
 
 const token = `hgt_${'0'.repeat(64)}`;
 
-test('a token, and a right, that ends while a body arrives stores nothing of it', async (t) => {
+test('a token or right that ends while an event body arrives stores nothing of the body', async (t) => {
   const database = await testDatabase(t);
   const none: TokenAnswer = { grant: null, originKnown: false };
   let now = 0;
@@ -70,7 +70,7 @@ test('a token, and a right, that ends while a body arrives stores nothing of it'
   assert.equal(count?.['n'], stored);
 });
 
-test('bodies with tokens that do not come leave room for everybody else', async (t) => {
+test('unfinished event bodies with valid tokens leave room for the bodies of others', async (t) => {
   const database = await testDatabase(t);
   const asked: string[] = [];
   const gateway = await openTestGateway(t, database, {
@@ -123,7 +123,7 @@ test('bodies with tokens that do not come leave room for everybody else', async 
   }
 });
 
-test('requests without the token that leave their bodies unsent keep nobody out', async (t) => {
+test('gateway requests without the right token that leave their bodies unsent keep no other client out', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t), { hosts: ['h'], token: 'all' });
   const { port } = gateway.door.address;
   const headers = { authorization: 'Bearer all' };

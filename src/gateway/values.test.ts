@@ -9,7 +9,7 @@ import { anyCharacter } from '../../test/support/characters.ts';
 
 const blanks = fc.constantFrom('', ' ', '\n', '\t\r\n ');
 
-test('members and items are found in every JSON text, as they were written', () => {
+test('the gateway finds members and items of every JSON text as they were written', () => {
   fc.assert(
     fc.property(
       fc.dictionary(fc.string(), fc.jsonValue()),
@@ -39,7 +39,7 @@ test('members and items are found in every JSON text, as they were written', () 
   assert.equal(objectMembers('{"a":1,"a":2}').get('a'), '2');
 });
 
-test('arrays round-trip through PostgreSQL', () => {
+test("array values of the gateway round-trip through PostgreSQL's array text", () => {
   const { value } = fc.letrec<{ value: ArrayValue }>((tie) => ({
     value: fc.array(
       fc.oneof(
@@ -61,7 +61,7 @@ test('arrays round-trip through PostgreSQL', () => {
   );
 });
 
-test('arrays are printed as PostgreSQL prints them', () => {
+test('the gateway prints arrays as PostgreSQL prints them', () => {
   const json = (text: string, delimiter = ',') =>
     arrayTextToJson(text, delimiter, (it) => JSON.stringify(it));
   assert.equal(json('{}'), '[]');
@@ -77,7 +77,7 @@ test('arrays are printed as PostgreSQL prints them', () => {
 
 const request = (text: string) => parseSqlRequest(Buffer.from(text));
 
-test('a body is SQL, or the JSON form of it, whatever its Content-Type says', () => {
+test('a /v1/sql body is SQL or its JSON form, whatever its Content-Type says', () => {
   assert.deepEqual(request('SELECT 1').params, null);
   assert.equal(request(' \n{"sql":"SELECT 1"}').sql.toString(), 'SELECT 1');
   assert.deepEqual(request('{"sql":"SELECT $1","params":[12345678901234567890,null,"x"]}').params, [
@@ -115,7 +115,7 @@ test('a body is SQL, or the JSON form of it, whatever its Content-Type says', ()
   assert.throws(() => request(`{"sql":"x","params":[${'1,'.repeat(65_535)}1]}`), /at most 65535 parameters/);
 });
 
-test('parameters keep their digits, and an array becomes what its parameter is', () => {
+test("SQL parameters keep their digits, and a JSON array becomes what its parameter's type is", () => {
   assert.equal(paramText('12345678901234567890', 20), '12345678901234567890');
   assert.equal(paramText('null', 25), null);
   assert.equal(paramText('"a\\nb"', 25), 'a\nb');
