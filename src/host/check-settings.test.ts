@@ -32,8 +32,8 @@ async function stage(t: TestContext) {
   return { folder, file, told };
 }
 
-suite('settings', () => {
-  test('values that cannot be used are refused', async (t) => {
+suite('the settings are checked before a door opens', () => {
+  test('settings with unusable values are refused with the name of the setting', async (t) => {
     const { file, told } = await stage(t);
     const key = Buffer.alloc(32, 1).toString('base64');
     const cases: [Record<string, string>, RegExp][] = [
@@ -150,7 +150,7 @@ suite('settings', () => {
     assert.equal(await told(right), '');
   });
 
-  test('a certificate with another key, and client authorities that are none, are told by their settings', async (t) => {
+  test('a TLS certificate with another key, or unusable client authorities, are reported by their setting', async (t) => {
     if (requireTool(t, 'openssl') === null) return;
     const { folder, file, told } = await stage(t);
     const authority = makeAuthority(folder);
@@ -187,7 +187,7 @@ suite('settings', () => {
       assert.match(await told({ ...right, ...change }, gatewayProblemsOf), words);
   });
 
-  test('databases and doors of the gateway that cannot be used are told without a password', async (t) => {
+  test('unusable databases and addresses of the gateway are reported without a password', async (t) => {
     const { told } = await stage(t);
     const dsn = 'postgresql://u:pass-word@h/d';
     for (const [env, words] of [
