@@ -36,10 +36,10 @@ const hoarders: readonly [name: string, talk: (socket: Socket) => void, words: R
   ],
 ];
 
-suite('bytes in flight', () => {
+suite('bytes in flight are shared among senders', () => {
   for (const [name, talk, words] of hoarders) {
     for (const addresses of [['127.0.0.2'], ['127.0.0.2', '127.0.0.3', '127.0.0.4'], ['127.0.0.1']]) {
-      test(`bytes in flight with hoarding clients: ${name} of ${addresses.join(', ')}`, async (t) => {
+      test(`incomplete ${name} from ${addresses.join(', ')} that fill the bytes in flight do not keep out other senders`, async (t) => {
         const server = await listen(t, {}, {
           limits: { bodiesInFlightBytesMax: max, websocketMessageBytesMax: 250_000 }, bodyBytesMax: 1_000_000,
         }); // prettier-ignore
@@ -74,7 +74,7 @@ suite('bytes in flight', () => {
     }
   }
 
-  test('a table that is slow holds its own WebSockets back, and no webhook of another', async (t) => {
+  test('a slow table holds back its own WebSockets, and no webhook of another table', async (t) => {
     const gate = deferred<Outcome>();
     const server = await listen(
       t,

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { PerTurn } from './connection.ts';
 
-test('few are run at once, many a bounded number a turn, each once and in order', () => {
+test('work of many connections runs in order, each once, a bounded number in one turn', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 5 }),

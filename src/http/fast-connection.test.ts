@@ -13,7 +13,7 @@ import { onEnd } from '../../test/support/cleanup.ts';
 import { until } from '../../test/support/until.ts';
 import { readEach } from './fast-connection.ts';
 
-suite('a connection of the fast path', () => {
+suite('a connection of the fast path answers plain requests and leaves for others', () => {
   test('a fast-path connection stays on the fast path while its requests are plain, however they are split', async (t) => {
     const bench = await FastBench.open(t, { fastHoldMs: 60_000 });
     const client = await RawClient.connect(bench.port);
@@ -167,7 +167,7 @@ async function ends(t: TestContext, sender: Socket, accepted: Promise<unknown[]>
   return { sender, socket };
 }
 
-suite('a socket that is read past its stream', () => {
+suite('sockets are read past their stream where Node allows it', () => {
   test('socket reads past the stream work for TCP on this version of Node', async (t) => {
     const { sender, socket } = await overTcp(t);
     const places = new Set<ArrayBufferLike>();
@@ -200,7 +200,7 @@ for (const [kind, connected] of [
   ['TLS', overTls],
 ] as const satisfies [string, Connect][])
   // prettier-ignore
-  suite(`reading each piece, over ${kind}`, () => {
+  suite(`a socket reader reads each piece over ${kind}`, () => {
     test("a socket reader reports the client's end and its disconnection", async (t) => {
       for (const leave of ['end', 'destroy'] as const) {
         const { sender, socket } = await connected(t);

@@ -48,7 +48,7 @@ const codings: [name: string, pack: (body: Buffer) => Buffer][] = [
 // Not compressible in one size, very much so in the other.
 const noise = Buffer.from(Array.from({ length: bodyBytesMax }, (_, i) => (i * i * 7919) >> 5));
 
-test('every coding, of small and large bodies, up to the last byte that is allowed', async (t) => {
+test('the listener decompresses every coding, up to the last byte of the body bound', async (t) => {
   const server = await listen(t);
   const bodies = [Buffer.from('{"a":1}'), noise.subarray(0, 60_000), noise.subarray(0, 300_000)];
   bodies.push(Buffer.alloc(bodyBytesMax, ' '), noise.subarray(0, bodyBytesMax - 5_000));
@@ -120,7 +120,7 @@ test('a compressed body that is truncated, has trailing data or is malformed is 
   assert.equal(server.listener.load.bytesInFlight, 0);
 });
 
-test('flipped bits never make another body of a gzip', async (t) => {
+test('a gzip body with flipped bits is refused or gives the original body', async (t) => {
   const server = await listen(t);
   const body = Buffer.from(JSON.stringify({ text: 'The quick brown fox', n: [1, 2, 3] }));
   const packed = zlib.gzipSync(body);
@@ -161,7 +161,7 @@ test('decompression bombs are refused at the size bound', async (t) => {
   assert.equal(server.listener.load.bytesInFlight, 0);
 });
 
-test('large ones wait for their turn, and what waits too long a line is refused', async (t) => {
+test('compressed bodies are inflated in turn, and requests beyond the waiting bound get 503 overloaded', async (t) => {
   const server = await listen(t, { limits: { inflationsMax: 1, inflationsWaitingMax: 2 } });
   const packed = zlib.gzipSync(Buffer.alloc(bodyBytesMax));
   const answers = await Promise.all(Array.from({ length: 40 }, () => send(server, packed, 'gzip')));
@@ -190,7 +190,7 @@ test('decompressed bytes count as bytes in flight', async (t) => {
   assert.equal(server.listener.load.bytesInFlight, 0);
 });
 
-test('a request that is answered before it is taken apart holds nothing', async (t) => {
+test('a compressed request answered before its inflation releases its bytes in flight', async (t) => {
   const early = deferred<void>();
   const server = await listen(t, { early: early.promise, limits: { inflationsMax: 0 } });
   const answer = send(server, zlib.gzipSync(Buffer.alloc(bodyBytesMax)), 'gzip');

@@ -24,7 +24,7 @@ function whole(text: string): WholeRequest {
   return new WholeRequest(bytes.subarray(6), recogniser);
 }
 
-suite('the recogniser', () => {
+suite('the plain request parser recognises plain requests', () => {
   test('the plain request parser accepts typical webhooks and nothing else', () => {
     for (const good of [
       post(path, '{}'),
@@ -85,8 +85,8 @@ suite('the recogniser', () => {
   });
 });
 
-suite('a whole request', () => {
-  test('a whole request returns one header, or all of them as received', () => {
+suite("a plain request's headers are those of Node", () => {
+  test('a parsed plain request returns one header, or all headers as received', () => {
     const it = whole(post(path, '{}', 'X-One: 1\r\nX-Two: a\r\nx-two: b\r\n'));
     assert.deepEqual([it.url, it.method, it.body.toString(), it.closes], [path, 'POST', '{}', false]);
     assert.equal(it.header('x-one'), '1');
@@ -116,7 +116,7 @@ suite('a whole request', () => {
 /** Millions are in test/fuzz/requests.long.ts. */
 const count = 80_000;
 
-test('requests, generated and mutated: whatever is accepted Node’s parser reads in the same way', (t) => {
+test("Node's parser reads every request accepted by the plain request parser in the same way", (t) => {
   const { random, seed } = seededRandom();
   t.diagnostic(`seed ${seed}`);
   const accepted = fuzzRequests(count, random);
