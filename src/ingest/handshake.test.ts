@@ -63,7 +63,7 @@ async function place(known: Target | null | undefined, asked: Partial<Arrival> =
   return 'code' in answer ? null : answer.kind === 'asked' ? answer.answer.body : answer.kind;
 }
 
-test('the first rule that matches answers; one for another method is not tried', async () => {
+test('the first ANSWER rule that matches a handshake answers, and rules for other methods are not tried', async () => {
   const known = target({
     unchecked: [rule(1, 'a', ['HEAD']), rule(2, 'nothing'), rule(3, 'a', ['GET']), rule(4, 'a')],
   });
@@ -72,7 +72,7 @@ test('the first rule that matches answers; one for another method is not tried',
   assert.equal(await place(known, { method: 'OPTIONS' }), '4');
 });
 
-test('a method that the table takes is stored, unless a rule answers it; of others the refusal names those that it takes', async () => {
+test('a request with a method of the table is stored unless an ANSWER rule matches, and a 405 lists the methods', async () => {
   const known = { ...target({ unchecked: [rule(1, 'a')] }), methods: new Set(['GET', 'PUT']) };
   assert.equal(await place(known), '1');
   const other = { target: '/webhook/dev/public/t?b' };
@@ -109,7 +109,7 @@ test('a request to a table without ANSWER clauses is no handshake, and an unavai
   await assert.rejects(place(undefined), ({ refusal }: Refused) => refusal.code === 'engine_unavailable');
 });
 
-test('a table answers so many at once, strangers apart from those whom VALIDATE accepted', async () => {
+test('a table answers a bounded burst of handshakes, and counts UNCHECKED and validated ones separately', async () => {
   const known = target({ unchecked: [rule(1, 'open')], checked: [rule(2, 'signed')] }, () => true);
   const { handshakes, told, pass } = deps(known);
   const ask = async (word: string) => {
@@ -134,7 +134,7 @@ test('a table answers so many at once, strangers apart from those whom VALIDATE 
   );
 });
 
-test('a POST with a large body is no UNCHECKED handshake, and one that cannot be stored still is', async () => {
+test('a POST with a large body gets no UNCHECKED answer, but may get one after VALIDATE', async () => {
   const known = target({ unchecked: [rule(1, 'a')], checked: [rule(2, 'b')] }, () => true);
   const { handshakes } = deps(known);
   const request = {

@@ -36,8 +36,8 @@ async function room(t: TestContext) {
 
 const insert = (data: unknown) => ({ op: 'insert', data }) as const;
 
-suite('WebSocket batches on an engine', () => {
-  test('an ack is a row; a batch is all or nothing, and says which item is at fault', async (t) => {
+suite('WebSocket batches are stored on a real PostgreSQL', () => {
+  test('an acknowledged WebSocket batch is stored as a whole, and a refused one names the item at fault', async (t) => {
     const { client, server } = await room(t);
     const ws = await open(t, server);
     ws.send(1, [insert({ n: '1', big: '12345678901234567890' }), insert({ n: '2' })]);
@@ -54,7 +54,7 @@ suite('WebSocket batches on an engine', () => {
     assert.deepEqual(stored, ['1', '2', '3']);
   });
 
-  test('senders that are cut off and come back lose nothing, and their order holds', async (t) => {
+  test('WebSocket senders that are disconnected and return lose no batch and keep their order', async (t) => {
     const { client, server } = await room(t);
     const url = `ws://127.0.0.1:${server.port}/ingest/dev/public/t`;
     const { seed, random } = seededRandom();

@@ -70,8 +70,8 @@ async function open(deps: Partial<TestStreams>): Promise<Stream> {
   return testStreams({ pause: () => Promise.resolve(), ...deps }).open(opening, hooks);
 }
 
-suite('ingest stream', () => {
-  test('hands batches over before those before them are committed, in one chain', async () => {
+suite('an ingest stream submits the batches of one WebSocket', () => {
+  test('an ingest stream submits batches before the earlier ones are committed, in one chain', async () => {
     const lane = new Lane();
     const stream = await open({ submit: lane.submit });
     const answers = ['1', '2', '3'].map((text) => stream.submit(batch(text)));
@@ -131,7 +131,7 @@ suite('ingest stream', () => {
     }
   });
 
-  test('a batch that decode refuses waits for its turn, and harms none before it', async () => {
+  test('an undecodable WebSocket batch is refused in its turn and does not affect earlier batches', async () => {
     const lane = new Lane();
     const stream = await open({ submit: lane.submit });
     const answers = ['1', '2', '{', '4'].map((text) => stream.submit(batch(text)));

@@ -41,7 +41,7 @@ const deps = (outcome: Outcome, of: Target = target, seen: Buffer[] = []) =>
 /** A document of so many bytes. */
 const json = (bytes: number): Buffer => Buffer.alloc(bytes, ' ').fill('[1]', bytes - 3);
 
-test('the memory of a body is given back when its rows are committed, and that of the rows with it', async () => {
+test("the memory of a request's body and rows is freed when the rows are committed", async () => {
   const body = Buffer.from(`{"a":"${'x'.repeat(large)}"}`);
   const included: Target = {
     ...target,

@@ -107,7 +107,7 @@ class Bench {
   }
 }
 
-test('a secret that its sender brings, in every state, at every event', async (t) => {
+test('the state table of a secret learned from its sender holds in every state at every event', async (t) => {
   const client = await (await testDatabase(t, { catalog: true })).connect();
   await migrate(client, readMigrations());
   const made = (seconds: string | null) => new Bench(client).make(seconds);

@@ -44,7 +44,7 @@ const confirmation = {
   SigningCertURL: `https://${host}${certificatePath}`,
 };
 
-suite('SNS', () => {
+suite('confirmations of SNS and Event Grid call the right URLs only', () => {
   const folder = mkdtempSync(join(tmpdir(), 'headgate-sns-'));
   const authority = makeAuthority(folder);
   const tls = authority.issue('amazon', host, { names: `DNS:${host}` });
@@ -169,7 +169,7 @@ suite('SNS', () => {
     while (!done()) await new Promise((resolve) => void setImmediate(resolve));
   };
 
-  test('works from the first message on: the certificate is fetched and kept, the subscription confirmed', async () => {
+  test('the first SNS message has its certificate fetched and kept, and its subscription confirmed', async () => {
     const { key, cert } = rsa('first');
     answer = (request, response) =>
       void response.end(request.url?.endsWith('.pem') === true ? cert : '<ok/>');
@@ -194,7 +194,7 @@ suite('SNS', () => {
     assert.equal(kept(), cert);
   });
 
-  test('a new certificate takes the place of an older one, and never the other way round', async () => {
+  test('a newer SNS certificate replaces the kept one, and an older one does not', async () => {
     const [old, young] = [rsa('old', '20250101000000Z'), rsa('young', '20260201000000Z')];
     const { post, kept } = stage(old.cert);
     const notification = { ...confirmation, Type: 'Notification' };

@@ -25,7 +25,7 @@ const catalog = {
 const settings = { spool: 'fallback', spoolTrustSeconds: 60, spoolHours: 1 } as const;
 const never = () => new Promise<never>(() => {});
 
-test('requests that came while the spool was being opened are kept by it, if the database takes too long', async () => {
+test('requests that arrive while the spool opens are spooled if the database takes too long', async () => {
   const opening = deferred<void>();
   let room: DiskSpool | null = null;
   const gate = new TableGate(target.oid);
@@ -61,7 +61,7 @@ test('requests that came while the spool was being opened are kept by it, if the
   assert.deepEqual(kept, ['1', '2', '3']);
 });
 
-test('a table whose lane is full spools at once, without refusing a request first', () => {
+test('a table with a full lane spools at once without refusing a request first', () => {
   const gate = new TableGate(target.oid);
   const room: DiskSpool = {
     gateOf: () => gate,
