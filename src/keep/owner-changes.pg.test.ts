@@ -9,7 +9,7 @@ import { migrate, readMigrations } from '../catalog/migrate.ts';
 import { limits } from '../config/limits.ts';
 import { keepOnce } from './retention.ts';
 
-test('a table that a foreign key joins, and that gets another owner meanwhile, runs nothing with the rights of Headgate', async (t) => {
+test("keep runs no code with Headgate's rights when a table joined by a foreign key changes its owner", async (t) => {
   const server = await startServer();
   const [root, other, mallory] = [
     new Door(server.socketDir, 'root'),

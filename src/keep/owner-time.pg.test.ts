@@ -8,7 +8,7 @@ import { migrate, readMigrations } from '../catalog/migrate.ts';
 import { limits } from '../config/limits.ts';
 import { keepOnce } from './retention.ts';
 
-test('however many slow tables one owner has, those of the others have their turn', async (t) => {
+test('slow tables of one owner do not keep the tables of other owners from their turn of keep', async (t) => {
   const server = await startServer();
   const root = new Door(server.socketDir, 'root');
   await root.client.connect();

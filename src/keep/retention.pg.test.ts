@@ -15,7 +15,7 @@ import { remove, rowsCutoff, rowsWithin } from './statements.ts';
 const table = (name: string, keep: string, more = '') =>
   `CREATE TABLE ${name} (data JSONB) INCLUDE TIMESTAMP AS arrived ${more} WITH (connector = 'webhook', keep = '${keep}')`;
 
-suite('keep', () => {
+suite('keep removes old rows', () => {
   let server: TestServer;
   let root: Door;
   let mallory: Door;
@@ -145,7 +145,7 @@ suite('keep', () => {
     assert.match(String((await root.run('SHOW CREATE TABLE roomy'))[0]?.[1]), /keep = '1 TB'/);
   });
 
-  test('an index is gone through once, not for each transaction from its beginning', async () => {
+  test('keep scans the index of a table once, rather than from its beginning in each transaction', async () => {
     const rows = 6_000;
     await root.run(table('indexed', '1 minute'));
     await fill('indexed', rows - 2_001, '1 hour');
@@ -258,7 +258,7 @@ suite('keep', () => {
     assert.equal(await count('left_behind'), 0);
   });
 
-  test('code of an owner that does not end keeps no other table waiting, and is ended', async () => {
+  test('keep terminates code of an owner that does not end, and goes on with other tables', async () => {
     await mallory.run(table('endless', '1 minute'));
     await mallory.run(`CREATE FUNCTION stay() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         LOOP BEGIN PERFORM pg_sleep(1000); EXCEPTION WHEN query_canceled THEN NULL; END; END LOOP; END $$;
@@ -272,7 +272,7 @@ suite('keep', () => {
     await mallory.run('DROP TABLE endless');
   });
 
-  test('a schema that is renamed meanwhile leads to nothing that runs with the rights of Headgate', async () => {
+  test("keep runs no code with Headgate's rights when a schema is renamed meanwhile", async () => {
     await root.run('GRANT CREATE ON DATABASE postgres TO mallory');
     for (const schema of ['here', 'there'])
       await mallory.run(`CREATE SCHEMA ${schema}; ${table(`${schema}.it`, '1 minute')}`);
@@ -303,7 +303,7 @@ suite('keep', () => {
     );
   });
 
-  test('a schema that somebody else may rename leads to nothing that runs with the rights of the owner', async () => {
+  test("keep runs no code with the owner's rights in a schema that another role may rename", async () => {
     await root.run(`GRANT CREATE ON DATABASE postgres TO mallory; DROP SCHEMA IF EXISTS rented CASCADE`);
     await mallory.run(`CREATE SCHEMA rented; GRANT USAGE, CREATE ON SCHEMA rented TO bob; CREATE TABLE counted (who name); GRANT INSERT ON counted TO PUBLIC;
       CREATE FUNCTION counted() RETURNS int LANGUAGE sql AS 'INSERT INTO public.counted VALUES (current_user) RETURNING 1';
@@ -338,7 +338,7 @@ suite('keep', () => {
     }
   });
 
-  test("a superuser's trigger runs, and partitions are gone through one by one", async () => {
+  test("keep runs a superuser's trigger, and processes partitions one by one", async () => {
     await root.run(`CREATE TABLE parts (data JSONB) INCLUDE TIMESTAMP AS arrived PARTITION BY RANGE (arrived)
       WITH (connector = 'webhook', keep = '1 day')`);
     await root.run(`CREATE TABLE parts_old PARTITION OF parts FOR VALUES FROM (MINVALUE) TO ('2026-01-01')`);
@@ -355,7 +355,7 @@ suite('keep', () => {
     assert.deepEqual(await kept(root, 'parts'), [[2, true, null]]);
   });
 
-  test('a partition whose time is over is emptied at once, unless that would run code or somebody needs its rows', async () => {
+  test('keep empties an expired partition at once unless that runs code or its rows are referenced', async () => {
     await root.run(`CREATE TABLE days (data JSONB) INCLUDE TIMESTAMP AS arrived PARTITION BY RANGE (arrived)
       WITH (connector = 'webhook', keep = '1 day')`);
     const partition = (name: string, from: string, to: string) =>
@@ -447,7 +447,7 @@ suite('keep', () => {
     }
   });
 
-  test('an owner that may not lock rows keeps its table for a time as before', async () => {
+  test('keep by age works for an owner without the right to lock rows', async () => {
     await mallory.run(`${table('fixed', '1 hour')}; REVOKE UPDATE ON fixed FROM mallory`);
     await fill('fixed', 5, '2 hours');
     await pass();
@@ -483,7 +483,7 @@ suite('keep', () => {
     assert.equal(await count('queue'), 0);
   });
 
-  test('keep_if that is no condition is refused, by whichever way it comes', async () => {
+  test('keep_if that is no condition is refused by ALTER TABLE, and not run if the catalog has it', async () => {
     await mallory.run(
       `${table('hers_if', '1 hour')}; CREATE FUNCTION public.spy() RETURNS boolean LANGUAGE sql AS 'SELECT true'`,
     );
@@ -503,7 +503,7 @@ suite('keep', () => {
     assert.match(String((await kept(mallory, 'hers_if')).at(-1)?.[2]), /keep_if is no condition on a row/);
   });
 
-  test('keep_if runs no cast of another role, in a superuser’s session least of all', async () => {
+  test("keep_if runs no cast of another role in a superuser's session", async () => {
     await mallory.run(`CREATE TYPE "it""s" AS (n INT); CREATE TABLE ran (who TEXT); GRANT INSERT ON ran TO PUBLIC;
       CREATE FUNCTION public.told("it""s") RETURNS text LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.ran VALUES (current_user); RETURN 'x'; END $$;
       CREATE CAST ("it""s" AS text) WITH FUNCTION public.told("it""s") AS IMPLICIT`);
