@@ -6,7 +6,7 @@ import { freeBuffer, freeStore } from './free-buffer.ts';
 const MiB = 1024 * 1024;
 const held = () => process.memoryUsage().arrayBuffers;
 
-test('the memory of a large buffer is free without a collection, and every view of it is empty', async () => {
+test('freeBuffer releases the memory of a large buffer without a collection, and empties every view of it', async () => {
   const start = held();
   freeBuffer(Buffer.alloc(16 * MiB));
   // Into the void it goes from a later turn on: the end that nobody reads is closed by then.

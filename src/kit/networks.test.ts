@@ -87,7 +87,7 @@ test('networks match their addresses, and malformed ones are refused', () => {
   }
 });
 
-test('rates and loopback addresses are parsed', () => {
+test('rate settings and loopback host names are parsed', () => {
   assert.deepEqual(parseRate('100/s'), { count: 100, perMs: 1_000, burst: 10 });
   assert.deepEqual(parseRate(' 600 / min '), { count: 600, perMs: 60_000, burst: 60 });
   assert.deepEqual(parseRate('1/h'), { count: 1, perMs: 3_600_000, burst: 1 });

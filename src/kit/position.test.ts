@@ -23,7 +23,7 @@ test('a read position is parsed from a whole number only', () => {
   for (const text of ['', '-1', '1.5', 'x', "1' OR true"]) assert.equal(parsePosition(text), null);
 });
 
-test('rows of transactions that have ended since are found, and those of open ones are not', () => {
+test('a read position finds rows of transactions that have ended since, and excludes those of open ones', () => {
   const [from, until] = [endedBelow(100n, [90n, 95n]), endedBelow(200n, [90n, 150n])];
   assert.equal(
     endedSince(from, until),
@@ -35,7 +35,7 @@ test('rows of transactions that have ended since are found, and those of open on
   );
 });
 
-test('of many open transactions those are told that are oldest, and none behind the others has ended', () => {
+test('a read position names the oldest of many open transactions, and counts none of the others as ended', () => {
   const open = Array.from({ length: 100 }, (_, n) => BigInt(1_000 + 10 * n));
   const ended = endedBelow(5_000n, open);
   assert.deepEqual([ended.xid, ended.open.length], [1_320n, 32]);

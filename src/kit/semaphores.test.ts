@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { deferred } from './promises.ts';
 import { Semaphores } from './semaphores.ts';
 
-test('work of one key waits for work of that key only, and unused keys are forgotten', async () => {
+test('semaphores make work wait for work of its own key only, and forget unused keys', async () => {
   const semaphores = new Semaphores<string>(1);
   const first = await semaphores.turn('a');
   const order: string[] = [];
@@ -29,7 +29,7 @@ test('work of one key waits for work of that key only, and unused keys are forgo
   assert.equal(semaphores.size, 0);
 });
 
-test('work that is stuck counts for a moment only', async () => {
+test('semaphores count stuck work for a moment only', async () => {
   const semaphores = new Semaphores<null>(1);
   const stuck = deferred<undefined>();
   const first = semaphores.run(null, 1, () => stuck.promise);

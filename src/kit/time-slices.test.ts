@@ -55,7 +55,7 @@ test('indivisible work runs one at a time, in order, each followed by a pause of
   await work.turn(1);
 });
 
-test('slices: one in each turn, the smallest work first, and nothing waits that is one slice', async () => {
+test('time slices run one in each turn, the smallest work first, and work of one slice runs at once', async () => {
   const { work, turns } = controlled();
   const done: string[] = [];
   assert.equal(work.slices(1, slices(1, done, 'one')), 'one');
@@ -91,7 +91,7 @@ test('time slices wait for indivisible work and its pause', async () => {
   await Promise.all([whole, sliced]);
 });
 
-test('large work finishes despite a steady flow of small work', async () => {
+test('large work in time slices finishes despite a steady flow of small work', async () => {
   const { work, turns } = controlled();
   const done: string[] = [];
   const first = work.slices(10, slices(2, done, 'small'));
