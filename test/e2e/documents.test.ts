@@ -46,7 +46,7 @@ async function open(doors: Doors): Promise<void> {
   }
 }
 
-onSomeEngine('documents', async (t, doors) => {
+onSomeEngine('documents of JSONB and JSON columns are stored', async (t, doors) => {
   const { client, post, rows } = doors;
   await open(doors);
   /** The last row that was stored, and how jsonb prints what was sent. */

@@ -226,7 +226,7 @@ suite('headgate move', () => {
   const some = sampledTests(2, 3);
 
   some(
-    'a table of another owner with code gets no row here any more, and goes on there in a session of its owner',
+    'headgate move stops a table with code at the source and goes on in a session of its owner at the target',
     async (t) => {
       const there = await elsewhere(t);
       await there.client.query('CREATE ROLE app');
@@ -327,12 +327,14 @@ suite('headgate move', () => {
     assert.deepEqual({ lost, odd: ledger.odd }, { lost: [], odd: [] });
   });
 
-  some('rows that change and go while it copies are as they were at the end', async (t) => {
-    const there = await elsewhere(t);
-    const dataDir = await temporaryFolder(t);
-    const old = await startHeadgate(t, { dataDir });
-    const client = await old.client(t);
-    await client.query(`
+  some(
+    'headgate move carries rows as they are at its end when they change or go while it copies',
+    async (t) => {
+      const there = await elsewhere(t);
+      const dataDir = await temporaryFolder(t);
+      const old = await startHeadgate(t, { dataDir });
+      const client = await old.client(t);
+      await client.query(`
       CREATE TABLE up (id int PRIMARY KEY, v text, "Mixed Key" int GENERATED ALWAYS AS (id * 2) STORED) WITH (connector = 'webhook');
       CREATE TABLE down (id int, v text) WITH (connector = 'webhook');
       CREATE TABLE gen (data JSONB, id text GENERATED ALWAYS AS (data->>'id') STORED PRIMARY KEY) WITH (connector = 'webhook');
@@ -341,41 +343,42 @@ suite('headgate move', () => {
       INSERT INTO down SELECT n, 'old' FROM generate_series(1, 1000) n;
       INSERT INTO gen (data) SELECT jsonb_build_object('id', n, 'v', 'old') FROM generate_series(1, 1000) n;
       INSERT INTO zz_last SELECT generate_series(1, 10)`);
-    // It stands between the first copies and the last one: somebody holds the last table there.
-    const child = spawn(process.execPath, [cli, 'move', `--data-dir=${dataDir}`, '--to', there.url]);
-    let said = '';
-    const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
-    child.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
-    const holder = new Client({ host: there.client.host, user: 'root', database: 'dev' });
-    await holder.connect();
-    const copied = new Promise<void>((resolve, reject) => {
-      child.stdout.setEncoding('utf8').on('data', (text: string) => {
-        said += text;
-        if (text.includes('tables are created'))
-          void holder.query('BEGIN; LOCK TABLE public.zz_last IN SHARE MODE').then(undefined, reject);
-        if (['down', 'gen', 'up'].every((name) => said.includes(`public.${name}:`))) resolve();
+      // It stands between the first copies and the last one: somebody holds the last table there.
+      const child = spawn(process.execPath, [cli, 'move', `--data-dir=${dataDir}`, '--to', there.url]);
+      let said = '';
+      const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
+      child.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
+      const holder = new Client({ host: there.client.host, user: 'root', database: 'dev' });
+      await holder.connect();
+      const copied = new Promise<void>((resolve, reject) => {
+        child.stdout.setEncoding('utf8').on('data', (text: string) => {
+          said += text;
+          if (text.includes('tables are created'))
+            void holder.query('BEGIN; LOCK TABLE public.zz_last IN SHARE MODE').then(undefined, reject);
+          if (['down', 'gen', 'up'].every((name) => said.includes(`public.${name}:`))) resolve();
+        });
       });
-    });
-    await Promise.race([copied, ended.then(() => assert.fail(said))]);
-    await client.query(`
+      await Promise.race([copied, ended.then(() => assert.fail(said))]);
+      await client.query(`
       UPDATE up SET v = 'new' WHERE id <= 10; DELETE FROM up WHERE id = 1000; INSERT INTO up VALUES (2000, 'late');
       UPDATE down SET v = 'new' WHERE id <= 10; DELETE FROM down WHERE id = 1000;
       UPDATE gen SET data = data || '{"v":"new"}' WHERE id = '7'`);
-    await holder.query('COMMIT');
-    await holder.end();
-    assert.equal(await ended, 0, said);
-    const again = await old.client(t);
-    for (const table of ['up', 'down', 'gen', 'zz_last']) {
-      const sql = `SELECT t.* FROM ${table} t ORDER BY 1, 2`;
-      assert.deepEqual(
-        (await typed(there.client, sql.replace(', 2', ''))).rows,
-        (await typed(again, sql.replace(', 2', ''))).rows,
-        table,
-      );
-    }
-  });
+      await holder.query('COMMIT');
+      await holder.end();
+      assert.equal(await ended, 0, said);
+      const again = await old.client(t);
+      for (const table of ['up', 'down', 'gen', 'zz_last']) {
+        const sql = `SELECT t.* FROM ${table} t ORDER BY 1, 2`;
+        assert.deepEqual(
+          (await typed(there.client, sql.replace(', 2', ''))).rows,
+          (await typed(again, sql.replace(', 2', ''))).rows,
+          table,
+        );
+      }
+    },
+  );
 
-  some('broken off after a step it goes on, and ends as if it had not been', async (t) => {
+  some('headgate move interrupted after any step goes on and ends in the same state', async (t) => {
     const there = await elsewhere(t);
     const dataDir = await temporaryFolder(t);
     const old = await startHeadgate(t, { dataDir });

@@ -4,7 +4,7 @@ import { accepted, onSomeEngine, refusedBy } from '../support/doors.ts';
 import { breath } from '../support/sample.ts';
 import { within } from '../support/within.ts';
 
-onSomeEngine('a partitioned table', async (t, doors) => {
+onSomeEngine('partitioned tables store webhooks', async (t, doors) => {
   const { client, post, rows } = doors;
 
   await t.test(

@@ -31,7 +31,7 @@ test("Viber's delivered and seen are two deliveries of one message", async (t) =
   assert.deepEqual(rows, [{ event: 'delivered' }, { event: 'seen' }]);
 });
 
-test('Adyen: a payment that has failed may succeed under the same reference', async (t) => {
+test("Adyen's failed and successful notifications of one reference are two deliveries, and a repetition is none", async (t) => {
   const headgate = await shared();
   const client = await headgate.client(t);
   const sender = senders.get('adyen') ?? assert.fail();
@@ -51,7 +51,7 @@ test('Adyen: a payment that has failed may succeed under the same reference', as
   assert.equal(rows[0]?.n, 2);
 });
 
-test('Postmark: an event has no id, so there is no option that would take an opened message for a repetition', async (t) => {
+test("dedupe = 'sender' is refused for Postmark, whose events have no id", async (t) => {
   const headgate = await shared();
   const client = await headgate.client(t);
   await assert.rejects(
@@ -71,7 +71,7 @@ const post = async (url: string, body: string, headers: Record<string, string>) 
 const base64Hmac = (key: string, ...parts: readonly string[]) =>
   createHmac('sha256', key).update(parts.join('')).digest('base64');
 
-test('WooCommerce: two orders of one second share the id of their delivery, so both are rows, and no option takes it for one', async (t) => {
+test("WooCommerce orders that share a delivery id are all stored, and dedupe = 'sender' is refused", async (t) => {
   const headgate = await shared();
   const client = await headgate.client(t);
   await client.query(`CREATE SECRET shop WITH (backend = 'meta') AS 'shop key'`);
@@ -98,7 +98,7 @@ test('WooCommerce: two orders of one second share the id of their delivery, so b
   assert.equal(rows[0]?.n, 4);
 });
 
-test('GitLab: events that cause each other share X-Gitlab-Event-UUID and are rows each; a resend has the same Idempotency-Key and is none', async (t) => {
+test('GitLab events that share X-Gitlab-Event-UUID are all stored, and a resend with the same Idempotency-Key is not', async (t) => {
   const headgate = await shared();
   const client = await headgate.client(t);
   await client.query(`
@@ -118,7 +118,7 @@ test('GitLab: events that cause each other share X-Gitlab-Event-UUID and are row
   assert.equal(rows[0]?.n, 3);
 });
 
-test('Box: a retry has another BOX-DELIVERY-ID and the same id in its body, and is stored once', async (t) => {
+test('a Box retry with another BOX-DELIVERY-ID and the same id in its body is stored once', async (t) => {
   const headgate = await shared();
   const client = await headgate.client(t);
   await client.query(`
@@ -142,7 +142,7 @@ test('Box: a retry has another BOX-DELIVERY-ID and the same id in its body, and 
   assert.equal(rows[0]?.n, 2);
 });
 
-test('the query of each page with lists reads events that share an id, or have none, and a repeated one once', async (t) => {
+test('the documented query of each sender that sends lists returns each event once', async (t) => {
   const headgate = await shared();
   const client = await headgate.client(t);
   const read = async (id: string, stored: readonly unknown[]) => {
@@ -176,7 +176,7 @@ test('the query of each page with lists reads events that share an id, or have n
   assert.equal(await read('line', [{ events: chat }]), 3);
 });
 
-test('RingCentral: its random Validation-Token is echoed, events carry the secret in Verification-Token, and neither stands for the other', async (t) => {
+test("RingCentral's Validation-Token is echoed, and only the secret in Verification-Token lets an event in", async (t) => {
   const headgate = await shared();
   const client = await headgate.client(t);
   await client.query(`
@@ -193,7 +193,7 @@ test('RingCentral: its random Validation-Token is echoed, events carry the secre
   assert.equal(rows[0]?.n, 1);
 });
 
-test('Shopify: a signature in Shopify-Hmac-Sha256, without X-, is read, and another one is 401', async (t) => {
+test("Shopify's signature is also accepted in Shopify-Hmac-Sha256 without X-, and a wrong one gets 401", async (t) => {
   const headgate = await shared();
   const client = await headgate.client(t);
   await client.query(`
@@ -206,7 +206,7 @@ test('Shopify: a signature in Shopify-Hmac-Sha256, without X-, is read, and anot
   assert.equal(await post(url, body, {}), 401);
 });
 
-test('a sender is found by the name that people have for it, and an unknown one names what is right', async (t) => {
+test('USING accepts other names of a sender, and the error for an unknown one names the right one', async (t) => {
   const headgate = await shared();
   const client = await headgate.client(t);
   await client.query(
@@ -249,7 +249,7 @@ test('a sender is found by the name that people have for it, and an unknown one 
     await assert.rejects(using(name), { code: '22023', message: `unknown sender "${name}"`, hint });
 });
 
-test('a table for a service that has ended is created with a warning', async (t) => {
+test('CREATE TABLE warns of a sender whose service has ended', async (t) => {
   const headgate = await shared();
   const client = await headgate.client(t);
   const warned: string[] = [];

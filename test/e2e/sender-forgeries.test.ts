@@ -20,7 +20,7 @@ const snsText = (message: Readonly<Record<string, string>>) =>
     .map((name) => `${name}\n${message[name] ?? ''}\n`)
     .join('');
 
-test('SNS: a message of another topic does not pass for one of ours by the line breaks in it', async (t) => {
+test("an SNS message of another topic with line breaks in it does not pass as one of the table's topic", async (t) => {
   const headgate = await shared();
   const client = await headgate.client(t);
   const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
@@ -57,7 +57,7 @@ test('SNS: a message of another topic does not pass for one of ours by the line 
   }
 });
 
-test('App Store: a public key that lacks its PEM lines is no key that everybody can sign with', async (t) => {
+test('an App Store public key without PEM lines as the secret accepts no HMAC with that text', async (t) => {
   const headgate = await shared();
   const client = await headgate.client(t);
   const sender = senders.get('app_store') ?? assert.fail();
@@ -74,7 +74,7 @@ test('App Store: a public key that lacks its PEM lines is no key that everybody 
   }
 });
 
-test('App Store: what Apple signs for a device is no notification', async (t) => {
+test('a signed App Store transaction is not accepted as a notification', async (t) => {
   const headgate = await shared();
   const client = await headgate.client(t);
   const sender = senders.get('app_store') ?? assert.fail();
@@ -90,7 +90,7 @@ test('App Store: what Apple signs for a device is no notification', async (t) =>
   assert.equal(await sent({ transactionId: '1', productId: 'pro' }), 401);
 });
 
-test('a sender that signs the URL is not warned of where HEADGATE_PUBLIC_URL is set', async (t) => {
+test('CREATE TABLE does not warn of a sender that signs the URL if HEADGATE_PUBLIC_URL is set', async (t) => {
   const client = await (await shared()).client(t);
   client.on('notice', ({ severity, message }) => assert.notEqual(severity, 'WARNING', message));
   await client.query(`CREATE SECRET square_key WITH (backend = 'meta') AS 'abc';

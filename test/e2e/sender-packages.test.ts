@@ -47,7 +47,7 @@ test("requests signed by the senders' own packages are accepted, and forged or c
   }
 });
 
-test('a page says “checked against the vendor’s package” only where a test runs that package for that sender', async () => {
+test("sender pages claim a check against a vendor's package only where a test runs that package", async () => {
   const run = new Set([
     ...packages.map(({ sender, package: name }) => `${sender} ${name.replace(/ \(.*/, '')}`),
     ...Object.entries(receiverPackages).map(([sender, name]) => `${sender} ${name}`),
@@ -74,15 +74,15 @@ test('a page says “checked against the vendor’s package” only where a test
     if (when === 'each run') assert.equal(devDependencies[name], version, name);
 });
 
-test('each sender is played by a package, or by code that was written from its documentation and not from ours', () => {
+test('each sender is played in tests by a package or by code written from its documentation', () => {
   const unplayed = [...senders.keys()].filter((id) => playersOf(id).length === 0);
   assert.deepEqual(unplayed, [], 'no test plays these: add a row to test/support/documented-signers.ts');
   assert.equal(playedTable().trim().split('\n').length, senders.size + 2);
 });
 
-suite("the senders' own packages accept what headgate send makes, and only that", () => {
+suite("senders' own packages accept requests of headgate send", () => {
   for (const [id, verify] of Object.entries(receivers)) {
-    test(id, async () => {
+    test(`the package of ${id} accepts a request of headgate send and refuses one with another secret`, async () => {
       const sender = senders.get(id) ?? assert.fail(id);
       const keys = sender.makeSecret(randomBytes);
       const requestId = randomBytes(16).toString('hex');
@@ -99,7 +99,7 @@ suite("the senders' own packages accept what headgate send makes, and only that"
   }
 });
 
-test('Braintree’s package answers a challenge with what our question wants', () => {
+test("Braintree's package answers the challenge of headgate send as expected", () => {
   const keys = { public_key: 'integration_public_key', private_key: 'integration_private_key' };
   const gateway = new braintree.BraintreeGateway({
     environment: braintree.Environment.Sandbox,

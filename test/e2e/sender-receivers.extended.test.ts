@@ -9,7 +9,7 @@ import { askOne, roundsOf } from '../../src/senders/send-handshake.ts';
 import { senders } from '../../src/senders/senders.ts';
 import { onEnd } from '../support/cleanup.ts';
 
-test('Slack’s own receiver, asked by us: it takes our question, and its answer is right to us', async (t) => {
+test("Slack's own receiver answers the handshake of headgate send, and refuses one signed with another secret", async (t) => {
   const signingSecret = randomBytes(16).toString('hex');
   const receiver = new bolt.HTTPReceiver({ signingSecret, logLevel: bolt.LogLevel.ERROR });
   void new bolt.App({ receiver, authorize: () => Promise.resolve({}) });

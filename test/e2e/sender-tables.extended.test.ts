@@ -12,7 +12,7 @@ import { requireTool } from '../support/tools.ts';
 const shared = sharedHeadgate();
 
 /** The blocks of docs/sql/validate.md for a signature of one's own, pasted one after the other. */
-test('the documented custom signature works', async (t) => {
+test('the documented check of a custom signature works', async (t) => {
   if (['curl', 'openssl', 'sh'].some((tool) => requireTool(t, tool) === null)) return;
   const headgate = await shared();
   const client = await headgate.client(t);
@@ -33,7 +33,7 @@ const before = JSON.parse(
   readFileSync(new URL('../../../test/former-checks.json', import.meta.url), 'utf8'),
 ) as Readonly<Record<string, string>>;
 
-test('a table of before keeps its check through SHOW CREATE TABLE and CREATE TABLE IF NOT EXISTS, each says so, and ALTER TABLE gives it the present one', async (t) => {
+test('a table keeps the former check of its sender, with a notice, until ALTER TABLE … VALIDATE … USING', async (t) => {
   const headgate = await shared();
   const client = await headgate.client(t);
   const notices: string[] = [];

@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { accepted, onSomeEngine } from '../support/doors.ts';
 
 onSomeEngine(
-  'what senders do that the specifications allow, or that is harmless',
+  'unusual but allowed requests of senders are accepted',
   async (t, { client, post, rows, headgate, database }) => {
     await client.query(`
       CREATE TABLE docs (data JSONB) WITH (connector = 'webhook');
@@ -12,33 +12,30 @@ onSomeEngine(
       CREATE SECRET token WITH (backend = 'meta') AS 'the token';
       CREATE TABLE bearers (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET token USING bearer`);
 
-    await t.test('a Content-Encoding that names the charset is none', async () => {
+    await t.test('a Content-Encoding that names UTF-8 is accepted as no encoding', async () => {
       for (const encoding of ['UTF-8', 'utf8', 'utf-8, identity'])
         await accepted(post('docs', '{"a":"é"}', { 'content-encoding': encoding }));
       assert.equal((await post('docs', '{}', { 'content-encoding': 'latin1' })).status, 415);
       assert.deepEqual(await rows(`SELECT DISTINCT data->>'a' FROM docs`), [['é']]);
     });
 
-    await t.test(
-      'the scheme of Authorization is read in upper and lower case, the token is not',
-      async () => {
-        const send = (authorization: string) =>
-          headgate.post(`${database}/public/bearers`, '{}', { authorization });
-        for (const scheme of ['Bearer', 'bearer', 'BEARER'])
-          assert.equal((await send(`${scheme} the token`)).status, 200, scheme);
-        for (const wrong of [
-          'Bearer The token',
-          'Bearer the toke',
-          'Bearer  the token',
-          'Basic the token',
-          'the token',
-          'Bearer ',
-        ])
-          assert.equal((await send(wrong)).status, 401, wrong);
-      },
-    );
+    await t.test('the scheme of Authorization is case-insensitive, the token is not', async () => {
+      const send = (authorization: string) =>
+        headgate.post(`${database}/public/bearers`, '{}', { authorization });
+      for (const scheme of ['Bearer', 'bearer', 'BEARER'])
+        assert.equal((await send(`${scheme} the token`)).status, 200, scheme);
+      for (const wrong of [
+        'Bearer The token',
+        'Bearer the toke',
+        'Bearer  the token',
+        'Basic the token',
+        'the token',
+        'Bearer ',
+      ])
+        assert.equal((await send(wrong)).status, 401, wrong);
+    });
 
-    await t.test('a batch in one chunk for each line is stored, however short its lines are', async () => {
+    await t.test('a batch of 20,000 lines, each in its own HTTP chunk, is stored', async () => {
       const socket = connect(headgate.ports.listen.port, '127.0.0.1');
       t.after(() => socket.destroy());
       const chunks = Array.from({ length: 20_000 }, (_, id) => `{"i":${id}}\n`);
@@ -50,7 +47,7 @@ onSomeEngine(
       assert.match(answer.toString(), /200 OK[^]*\{"rows":20000\}/);
     });
 
-    await t.test('a whole number with a point or an exponent goes into a column of integers', async () => {
+    await t.test('an integer column accepts whole numbers written with a point or an exponent', async () => {
       await client.query(`
         CREATE TABLE whole (id BIGINT, n INT, x FLOAT8) WITH (connector = 'webhook');
         CREATE TABLE whole_lines (id BIGINT, n INT, x FLOAT8) WITH (connector = 'webhook', is_batched = true)`);
@@ -83,7 +80,7 @@ onSomeEngine(
       assert.deepEqual(await rows('SELECT count(*) FROM whole'), [['0']]);
     });
 
-    await t.test('an idle connection stays open as long as the setting says', async () => {
+    await t.test('the Keep-Alive header says the time of HEADGATE_KEEP_ALIVE_SECONDS', async () => {
       const answer = await headgate.post(`${database}/public/docs`, '{}');
       assert.equal(answer.headers.get('keep-alive'), 'timeout=610');
     });

@@ -76,7 +76,7 @@ test("each sender's signed request becomes a row, and a forged one gets 401", as
   }
 });
 
-test('the key that each page gives stores a repeated delivery once, and the query reads each event once', async (t) => {
+test('the documented SQL of each sender stores a repeated delivery once, and its query returns each event once', async (t) => {
   const headgate = await shared();
   const client = await headgate.client(t);
   for (const sender of tried) {
@@ -105,7 +105,7 @@ test('the key that each page gives stores a repeated delivery once, and the quer
   }
 });
 
-test('SNS: the certificate’s address is in the refused request, and the page’s query finds it there', async (t) => {
+test('the documented query finds the address of the certificate in a refused SNS request', async (t) => {
   const headgate = await shared();
   const client = await headgate.client(t);
   const sns = senders.get('aws_sns');
@@ -132,7 +132,7 @@ test('SNS: the certificate’s address is in the refused request, and the page�
   assert.deepEqual((await client.query(confirmation)).rows, []);
 });
 
-test('the command line: one, many, a body of its own, a sender that is not known', async (t) => {
+test('headgate send sends one or many requests, or a given body, and refuses an unknown sender', async (t) => {
   const headgate = await shared();
   const client = await headgate.client(t);
   await createSenderTable(client, 'hooks', 'standard_webhooks', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw');
@@ -166,7 +166,7 @@ test('the command line: one, many, a body of its own, a sender that is not known
   assert.match(unknown.stderr, /^headgate: unknown sender "standard_webhook": Perhaps standard_webhooks/);
 });
 
-test('old and new secret are both accepted while the check names both', async (t) => {
+test('VALIDATE with two secrets accepts the old and the new one during a rotation', async (t) => {
   const headgate = await shared();
   const client = await headgate.client(t);
   await createSenderTable(client, 'changing', 'github', 'old');
@@ -190,7 +190,7 @@ test('old and new secret are both accepted while the check names both', async (t
   });
 });
 
-test('Ctrl-C ends it with a summary of what was answered, and status 130', async (t) => {
+test('Ctrl-C ends headgate send with a summary of the answers and exit code 130', async (t) => {
   const server = createServer((_, response) => {
     response.end();
     if (++answered === 5) child.kill('SIGINT');

@@ -18,7 +18,7 @@ const headgate = (command: string, dataDir: string, env: Record<string, string>,
     env: { PATH: process.env['PATH'], HEADGATE_LISTENERS: '1', ...env },
   });
 
-suite('settings', () => {
+suite('checks of settings', () => {
   test('headgate config and start refuse the same settings, and create nothing', async (t) => {
     const folder = await temporaryFolder(t);
     const dataDir = join(folder, 'data');
@@ -46,7 +46,7 @@ suite('settings', () => {
     assert.equal(stderr.trim().split('\n').length, 4, stderr);
   });
 
-  test('ports and addresses are checked before anything is created', async (t) => {
+  test('ports and addresses of the settings are checked before anything is created', async (t) => {
     const taken = createServer().listen(0, '127.0.0.1');
     await new Promise((resolve) => taken.once('listening', resolve));
     onEnd(t, 'server', () => new Promise<void>((resolve) => void taken.close(() => resolve())));

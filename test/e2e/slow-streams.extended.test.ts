@@ -6,7 +6,7 @@ import { within } from '../support/within.ts';
 import { WsClient, WsSender } from '../support/ws-client.ts';
 
 onSomeEngine(
-  'eight clients of a slow table on two listener processes',
+  'eight WebSocket clients of a slow table on two listener processes are all served',
   async (t, { client, database, headgate }) => {
     await client.query(`CREATE TABLE slow (k int, v int) WITH (connector = 'webhook')`);
     await client.query(`

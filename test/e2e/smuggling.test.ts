@@ -116,7 +116,7 @@ async function wayOf(
 
 for (const over of ['nginx', 'caddy', 'haproxy'] as const)
   for (const fastPath of sampleOf([true, false], 1))
-    test(`request smuggling is refused, ${over}${fastPath ? '' : " (Node's parser alone)"}`, async (t) => {
+    test(`request smuggling through ${over} is refused${fastPath ? '' : " (Node's parser alone)"}`, async (t) => {
       const way = await wayOf(t, over, fastPath);
       if (way === null) return;
       for (const [name, bytes] of Object.entries(cases)) {
@@ -128,7 +128,7 @@ for (const over of ['nginx', 'caddy', 'haproxy'] as const)
       }
     });
 
-test('request smuggling is refused directly, and both parsers read all of it in the same way', async (t) => {
+test('request smuggling is refused directly, and both parsers read it in the same way', async (t) => {
   const [fast, slow] = [await wayOf(t, 'direct', true), await wayOf(t, 'direct', false)];
   if (fast === null || slow === null) return;
   for (const [name, bytes] of Object.entries(cases))

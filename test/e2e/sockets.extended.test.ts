@@ -74,7 +74,7 @@ async function start(t: TestContext, handed: Handed): Promise<Headgate> {
 
 const table = `CREATE TABLE t (data JSONB) WITH (connector = 'webhook')`;
 
-suite('sockets that are handed on', () => {
+suite('sockets passed by systemd', () => {
   for (const listeners of sampleOf([1, 2], 1))
     test(`passed sockets serve all ports and keep connections during a restart (${listeners} listener processes)`, async (t) => {
       const sockets = [await listening(t), await listening(t), await listening(t)];
@@ -163,7 +163,7 @@ suite('sockets that are handed on', () => {
     }
   });
 
-  test('those of another process are none of Headgate’s, and a single one needs no name', async (t) => {
+  test('sockets passed to another process are ignored, and a single socket needs no name', async (t) => {
     const socket = await listening(t, '::1');
     const foreign = await (await start(t, { sockets: [socket], names: 'web', pid: '1' })).ready();
     assert.notEqual(foreign.ports.listen.port, socket.port);

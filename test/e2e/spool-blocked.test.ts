@@ -10,7 +10,7 @@ const once = (id: string) => `X-Id: ${id}\r\n`;
 /** Larger than what is copied into a message, and than what is read without Node's parser. */
 const large = (id: number, letter: string) => JSON.stringify({ id, words: letter.repeat(100_000) });
 
-test('rows of a group that was given up are stored as they were sent, although their requests are on the disk', async (t) => {
+test('requests of a group that the engine gave up are spooled and stored unchanged', async (t) => {
   const headgate = await startHeadgate(t);
   const sql = await headgate.client(t);
   await sql.query(

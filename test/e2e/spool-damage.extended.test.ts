@@ -18,7 +18,7 @@ interface Ready {
   readonly spool?: { readonly takes: boolean; readonly held: number; readonly damaged: number };
 }
 
-test('a spool whose files were damaged', async (t) => {
+test('a damaged spool is reported, and its undamaged requests arrive', async (t) => {
   const server = await MortalServer.start(t);
   const stage = new SpoolStage(t, server, await temporaryFolder(t));
   await stage.startHeadgate();
@@ -121,7 +121,7 @@ test('a spool whose files were damaged', async (t) => {
     clean();
   });
 
-  await t.test('a file that is cut, or gone, is said, and what is left of it arrives', async () => {
+  await t.test('a cut or missing spool file is reported, and the requests left in it arrive', async () => {
     for (const how of sampleOf(['cut', 'emptied', 'removed'] as const, 1)) {
       const sent = await keep(10);
       const [path] = written();
@@ -148,35 +148,38 @@ test('a spool whose files were damaged', async (t) => {
     }
   });
 
-  await t.test('requests spooled by an earlier 0.1.0 arrive, also without a table description', async () => {
-    await stage.killHeadgate();
-    await stage.ask('truncate one, two');
-    const [about] = await stage.ask<{ home: string; one: number; two: number }>(
-      `select headgate.home() as home, 'one'::regclass::oid::int8::int4 as one, 'two'::regclass::oid::int8::int4 as two`,
-    );
-    assert(about !== undefined);
-    const bodies = Array.from({ length: 12 }, bodyOf);
-    const path = writeVersion1(
-      join(stage.folder, 'postgres'),
-      readFileSync(join(stage.dataDir, 'master.key'), 'utf8'),
-      {
-        home: about.home,
-        database: 'postgres',
-        tables: [
-          { oid: about.one, table: 'one' },
-          { oid: about.two, table: 'two' },
-        ],
-        bodies,
-      },
-    );
-    flip(path, 64 + 30);
-    await stage.startHeadgate();
-    const of = (table: number) => bodies.filter((_, i) => i % 2 === table).map(hexOf);
-    await arrived({ one: of(0), two: of(1) });
-    assert.match(stage.headgate.stderr, /"kind":"spool\.damaged"/);
-    assert.doesNotMatch(stage.headgate.stderr, /spool\.held/);
-    clean();
-  });
+  await t.test(
+    'requests spooled by an earlier version arrive, also without a table description',
+    async () => {
+      await stage.killHeadgate();
+      await stage.ask('truncate one, two');
+      const [about] = await stage.ask<{ home: string; one: number; two: number }>(
+        `select headgate.home() as home, 'one'::regclass::oid::int8::int4 as one, 'two'::regclass::oid::int8::int4 as two`,
+      );
+      assert(about !== undefined);
+      const bodies = Array.from({ length: 12 }, bodyOf);
+      const path = writeVersion1(
+        join(stage.folder, 'postgres'),
+        readFileSync(join(stage.dataDir, 'master.key'), 'utf8'),
+        {
+          home: about.home,
+          database: 'postgres',
+          tables: [
+            { oid: about.one, table: 'one' },
+            { oid: about.two, table: 'two' },
+          ],
+          bodies,
+        },
+      );
+      flip(path, 64 + 30);
+      await stage.startHeadgate();
+      const of = (table: number) => bodies.filter((_, i) => i % 2 === table).map(hexOf);
+      await arrived({ one: of(0), two: of(1) });
+      assert.match(stage.headgate.stderr, /"kind":"spool\.damaged"/);
+      assert.doesNotMatch(stage.headgate.stderr, /spool\.held/);
+      clean();
+    },
+  );
 
   await t.test(
     'a spool without its master key accepts nothing and says so, and with the key all requests arrive',

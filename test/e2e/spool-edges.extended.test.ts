@@ -38,7 +38,7 @@ function lengthOf(path: string): number {
   return bytes.findLastIndex((byte) => byte !== 0) + 1;
 }
 
-test('a spool, and what goes wrong around it', async (t) => {
+test('a spool survives faults of the database, its tables and its disk', async (t) => {
   const server = await MortalServer.start(t);
   const stage = new SpoolStage(t, server, await temporaryFolder(t));
   await stage.startHeadgate();
@@ -60,7 +60,7 @@ test('a spool, and what goes wrong around it', async (t) => {
     });
   await written();
 
-  await t.test('the chosen spool option is shown', async () => {
+  await t.test('SHOW CREATE TABLE prints the option spool', async () => {
     const [shown] = await stage.sql<Record<string, string>>('SHOW CREATE TABLE kept');
     const text = Object.values(shown ?? {}).join('\n');
     assert.match(text, /spool = 'fallback'/);
@@ -69,7 +69,7 @@ test('a spool, and what goes wrong around it', async (t) => {
 
   for (const how of sampleOf(['restart', 'kill'] as const, 1))
     await t.test(
-      `a ${how} of the database costs a sender that never repeats nothing where a delivery is stored once`,
+      `a ${how} of the database loses and refuses no request of a table with spool and dedupe`,
       async () => {
         const ledger = new Ledger(secret);
         onEnd(t, 'ledger', () => ledger.close());
@@ -146,31 +146,34 @@ test('a spool, and what goes wrong around it', async (t) => {
     await stage.untilDirect('lone', body(2));
   });
 
-  await t.test('a right that was taken away meanwhile counts, and costs no request its row', async () => {
-    const owner = await server.connect(t);
-    await owner.query(`
+  await t.test(
+    'spooled requests wait while their owner lacks the right to insert, and arrive when it is granted',
+    async () => {
+      const owner = await server.connect(t);
+      await owner.query(`
       create function nothing() returns trigger language plpgsql as $$ begin return new; end $$;
       create trigger nothing before insert on lone for each row execute function nothing()`);
-    await within(10_000, async () => assert.equal((await stage.post('lone', body(3))).status, 200));
-    await owner.end();
-    await stage.killServer();
-    assert.equal((await stage.post('lone', body(4))).status, 202);
-    await stage.killHeadgate();
-    await server.start();
-    // Its rows are stored with its owner's rights, because it runs code.
-    await stage.ask('revoke insert on lone from mine');
-    await stage.startHeadgate();
-    await within(15_000, async () => {
-      await delay(20);
-      const [shown] = await stage.sql<Record<string, string | null>>('SHOW SPOOL');
-      assert.deepEqual([shown?.['Table'], shown?.['State']], ['public.lone', 'spooling']);
-      assert.notEqual(shown?.['Reason'] ?? null, null);
-    });
-    assert.deepEqual(await stage.ids('lone'), [0, 1, 2, 3]);
-    await stage.ask('grant insert on lone to mine');
-    await stage.untilDirect('lone', body(5));
-    assert.deepEqual(await stage.ids('lone'), [0, 1, 2, 3, 4, 5]);
-  });
+      await within(10_000, async () => assert.equal((await stage.post('lone', body(3))).status, 200));
+      await owner.end();
+      await stage.killServer();
+      assert.equal((await stage.post('lone', body(4))).status, 202);
+      await stage.killHeadgate();
+      await server.start();
+      // Its rows are stored with its owner's rights, because it runs code.
+      await stage.ask('revoke insert on lone from mine');
+      await stage.startHeadgate();
+      await within(15_000, async () => {
+        await delay(20);
+        const [shown] = await stage.sql<Record<string, string | null>>('SHOW SPOOL');
+        assert.deepEqual([shown?.['Table'], shown?.['State']], ['public.lone', 'spooling']);
+        assert.notEqual(shown?.['Reason'] ?? null, null);
+      });
+      assert.deepEqual(await stage.ids('lone'), [0, 1, 2, 3]);
+      await stage.ask('grant insert on lone to mine');
+      await stage.untilDirect('lone', body(5));
+      assert.deepEqual(await stage.ids('lone'), [0, 1, 2, 3, 4, 5]);
+    },
+  );
 
   /** Of what does not depend on each other: two in each run. */
   const tried = sampleOf([0, 1, 2, 3], 2);
@@ -179,87 +182,93 @@ test('a spool, and what goes wrong around it', async (t) => {
     if (tried.includes(place++)) await t.test(name, run);
   };
   t.diagnostic(sampleSeed);
-  await some('a table that was changed and moved meanwhile gets what fits it', async () => {
-    await stage.sql(
-      `CREATE TABLE shaped (id INT, v TEXT, gone TEXT) WITH (connector = 'webhook', spool = 'fallback')`,
-    );
-    const shaped = (id: number) => JSON.stringify({ id, v: 'v', gone: 'gone' });
-    await within(10_000, async () => assert.equal((await stage.post('shaped', shaped(0))).status, 200));
-    await stage.killServer();
-    assert.equal((await stage.post('shaped', shaped(1))).status, 202);
-    assert.equal((await stage.post('shaped', '{"gone":"gone"}')).status, 202);
-    assert.equal((await stage.post('shaped', shaped(2))).status, 202);
-    await stage.killHeadgate();
-    await server.start();
-    await stage.ask(`
+  await some(
+    'spooled requests arrive in a table that was altered and moved, and those that no longer fit are kept',
+    async () => {
+      await stage.sql(
+        `CREATE TABLE shaped (id INT, v TEXT, gone TEXT) WITH (connector = 'webhook', spool = 'fallback')`,
+      );
+      const shaped = (id: number) => JSON.stringify({ id, v: 'v', gone: 'gone' });
+      await within(10_000, async () => assert.equal((await stage.post('shaped', shaped(0))).status, 200));
+      await stage.killServer();
+      assert.equal((await stage.post('shaped', shaped(1))).status, 202);
+      assert.equal((await stage.post('shaped', '{"gone":"gone"}')).status, 202);
+      assert.equal((await stage.post('shaped', shaped(2))).status, 202);
+      await stage.killHeadgate();
+      await server.start();
+      await stage.ask(`
       alter table shaped drop column gone; alter table shaped rename column v to w;
       create schema moved; alter table shaped set schema moved`);
-    await stage.startHeadgate();
-    await within(15_000, async () => {
-      await delay(20);
-      assert.deepEqual(await stage.ask('select id, w from moved.shaped order by id'), [
-        { id: 0, w: 'v' },
-        { id: 1, w: null },
-        { id: 2, w: null },
-      ]);
-    });
-    // Nothing of it is a column any more.
-    const refused = await stage.ask<{ body: Buffer; table: string }>(
-      `select body, relation::regclass::text as table from headgate.rejected_requests where door = 'spool'`,
-    );
-    assert.deepEqual(
-      refused.map(({ body: bytes, table }) => [bytes.toString(), table]),
-      [['{"gone":"gone"}', 'moved.shaped']],
-    );
-  });
+      await stage.startHeadgate();
+      await within(15_000, async () => {
+        await delay(20);
+        assert.deepEqual(await stage.ask('select id, w from moved.shaped order by id'), [
+          { id: 0, w: 'v' },
+          { id: 1, w: null },
+          { id: 2, w: null },
+        ]);
+      });
+      // Nothing of it is a column any more.
+      const refused = await stage.ask<{ body: Buffer; table: string }>(
+        `select body, relation::regclass::text as table from headgate.rejected_requests where door = 'spool'`,
+      );
+      assert.deepEqual(
+        refused.map(({ body: bytes, table }) => [bytes.toString(), table]),
+        [['{"gone":"gone"}', 'moved.shaped']],
+      );
+    },
+  );
 
-  await some('a secret that is revoked while this one is cut off is believed for a time', async () => {
-    const trustS = 6;
-    const link = await temporaryFolder(t);
-    const socket = '.s.PGSQL.5432';
-    symlinkSync(join(server.folder, socket), join(link, socket));
-    const databaseUrl = `postgresql://root@/postgres?host=${link}`;
-    await stage.killHeadgate();
-    const second = await startHeadgate(t, {
-      dataDir: await temporaryFolder(t),
-      env: {
-        HEADGATE_DATABASE_URL: server.databaseUrl,
-        HEADGATE_MASTER_KEY_FILE: join(stage.dataDir, 'master.key'),
-      },
-    });
-    await stage.startHeadgate({ HEADGATE_DATABASE_URL: databaseUrl, HEADGATE_SPOOL_TRUST: String(trustS) });
-    const delivery = (id: number, key: string) => {
-      const text = body(id);
-      const signature = createHmac('sha256', key).update(text).digest('hex');
-      return stage.post('once_kill', text, { 'x-hub-signature-256': `sha256=${signature}` });
-    };
-    const first = 1_000_000;
-    await within(10_000, async () => assert.equal((await delivery(first, secret)).status, 200));
-    rmSync(join(link, socket));
-    const beside = await server.connect(t);
-    await beside.query(`select pg_terminate_backend(pid) from pg_stat_activity
+  await some(
+    'a Headgate cut off from the database trusts a revoked secret for HEADGATE_SPOOL_TRUST only',
+    async () => {
+      const trustS = 6;
+      const link = await temporaryFolder(t);
+      const socket = '.s.PGSQL.5432';
+      symlinkSync(join(server.folder, socket), join(link, socket));
+      const databaseUrl = `postgresql://root@/postgres?host=${link}`;
+      await stage.killHeadgate();
+      const second = await startHeadgate(t, {
+        dataDir: await temporaryFolder(t),
+        env: {
+          HEADGATE_DATABASE_URL: server.databaseUrl,
+          HEADGATE_MASTER_KEY_FILE: join(stage.dataDir, 'master.key'),
+        },
+      });
+      await stage.startHeadgate({ HEADGATE_DATABASE_URL: databaseUrl, HEADGATE_SPOOL_TRUST: String(trustS) });
+      const delivery = (id: number, key: string) => {
+        const text = body(id);
+        const signature = createHmac('sha256', key).update(text).digest('hex');
+        return stage.post('once_kill', text, { 'x-hub-signature-256': `sha256=${signature}` });
+      };
+      const first = 1_000_000;
+      await within(10_000, async () => assert.equal((await delivery(first, secret)).status, 200));
+      rmSync(join(link, socket));
+      const beside = await server.connect(t);
+      await beside.query(`select pg_terminate_backend(pid) from pg_stat_activity
       where pid <> pg_backend_pid() and backend_type = 'client backend'`);
-    await within(10_000, async () => assert.equal((await delivery(first + 1, secret)).status, 202));
-    // Its own connections were closed as well: until it has new ones it refuses clients.
-    const client = await within(10_000, async () => second.client(t, 'postgres'));
-    await within(10_000, async () => client.query(`ALTER SECRET s AS 'another'`));
-    assert.equal((await delivery(first + 2, 'another')).status, 401);
-    await within(3 * trustS * 1_000, async () => {
-      await delay(100);
-      assert.equal((await delivery(first + 3, secret)).status, 503);
-    });
-    symlinkSync(join(server.folder, socket), join(link, socket));
-    await within(20_000, async () => assert.equal((await delivery(first + 4, 'another')).status, 200));
-    assert.equal((await delivery(first + 5, secret)).status, 401);
-    const ids = (await stage.ids('once_kill')).filter((id) => id >= first);
-    assert.deepEqual(
-      [ids.includes(first + 1), ids.includes(first + 2), ids.includes(first + 4)],
-      [true, false, true],
-    );
-    await second.signal('SIGTERM');
-  });
+      await within(10_000, async () => assert.equal((await delivery(first + 1, secret)).status, 202));
+      // Its own connections were closed as well: until it has new ones it refuses clients.
+      const client = await within(10_000, async () => second.client(t, 'postgres'));
+      await within(10_000, async () => client.query(`ALTER SECRET s AS 'another'`));
+      assert.equal((await delivery(first + 2, 'another')).status, 401);
+      await within(3 * trustS * 1_000, async () => {
+        await delay(100);
+        assert.equal((await delivery(first + 3, secret)).status, 503);
+      });
+      symlinkSync(join(server.folder, socket), join(link, socket));
+      await within(20_000, async () => assert.equal((await delivery(first + 4, 'another')).status, 200));
+      assert.equal((await delivery(first + 5, secret)).status, 401);
+      const ids = (await stage.ids('once_kill')).filter((id) => id >= first);
+      assert.deepEqual(
+        [ids.includes(first + 1), ids.includes(first + 2), ids.includes(first + 4)],
+        [true, false, true],
+      );
+      await second.signal('SIGTERM');
+    },
+  );
 
-  await t.test('a folder that others may write to, and one that is in use, are not used', async () => {
+  await t.test('HEADGATE_SPOOL_DIR refuses a folder that others may write to and one in use', async () => {
     const open = await temporaryFolder(t);
     // Of somebody else, or of ours and open to everybody.
     if (process.getuid?.() === 0) chownSync(open, 65_534, 65_534);
@@ -296,7 +305,7 @@ test('a spool, and what goes wrong around it', async (t) => {
     assert([...stage.files()].some((path) => path.includes('quarantine')));
   });
 
-  await some('strange files in the folder are left alone, and links are not followed', async () => {
+  await some('foreign files in the spool folder are left alone, and links are not followed', async () => {
     await stage.killServer();
     assert.equal((await stage.post('kept', body(10))).status, 200);
     await stage.killHeadgate();
@@ -319,7 +328,7 @@ test('a spool, and what goes wrong around it', async (t) => {
   });
 
   await some(
-    'a disk that fails: what it was writing is refused, and no file is flushed again',
+    'a spool whose disk fails refuses the request it was writing and does not sync that file again',
     async (it) => {
       const cc = findTool('cc');
       if (cc === null) return skipFor(it, 'cc');

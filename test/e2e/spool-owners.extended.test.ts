@@ -14,7 +14,7 @@ const large = JSON.stringify({ large: 'x'.repeat(128 * 1024) });
 const greedy = ['g1', 'g2', 'g3', 'g4', 'g5'];
 
 for (const listeners of sampleOf(['1', '2'], 1))
-  test(`a role with five tables does not take the disk from another one's, with listeners: ${listeners}`, async (t) => {
+  test(`a role with five spooling tables does not take the spool from another role (listener processes: ${listeners})`, async (t) => {
     const server = await MortalServer.start(t);
     const stage = new SpoolStage(t, server, await temporaryFolder(t));
     const env = { HEADGATE_LISTENERS: listeners };

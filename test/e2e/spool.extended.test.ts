@@ -15,12 +15,12 @@ import { WsClient } from '../support/ws-client.ts';
 const range = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => from + i);
 const body = (id: number, more: object = {}) => JSON.stringify({ id, ...more });
 
-test('a spool and its table, its folder and its disk', async (t) => {
+test('a spool hands over to changed tables, from copied folders and on a full disk', async (t) => {
   const stage = await stageWithTables(t, 'secret');
   const { server } = stage;
 
   await t.test(
-    'spooled requests that the database refuses are kept for the owner and can be retried',
+    'spooled requests that the database refuses are kept for their owner and can be retried',
     async () => {
       await stage.killHeadgate();
       await stage.startHeadgate();
@@ -51,7 +51,7 @@ test('a spool and its table, its folder and its disk', async (t) => {
     },
   );
 
-  await t.test('a table that is gone: its requests are kept, and a superuser finds them', async () => {
+  await t.test('spooled requests of a dropped table are kept in headgate.rejected_requests', async () => {
     await stage.sql(`CREATE TABLE doomed (data JSONB) WITH (connector = 'webhook', spool = 'fallback')`);
     await within(5_000, async () => assert.equal((await stage.post('doomed', body(0))).status, 200));
     await stage.killServer();
@@ -72,7 +72,7 @@ test('a spool and its table, its folder and its disk', async (t) => {
     });
   });
 
-  await t.test('stuck spooled requests are shown to the owner, and arrive when they can', async () => {
+  await t.test('SHOW SPOOL gives the reason for spooled requests that wait for a lock', async () => {
     await stage.killServer();
     assert.equal((await stage.post('latest', body(900, { n: 9 }))).status, 200);
     await stage.killHeadgate();
@@ -180,7 +180,7 @@ test('a spool and its table, its folder and its disk', async (t) => {
     await within(10_000, async () => assert.equal((await stage.post('kept', body(65))).status, 200));
   });
 
-  await told('a database that was put back gets again what is still on the disk, once', async () => {
+  await told('a database restored from a backup gets the requests of a restored spool once', async () => {
     await stage.killServer();
     assert.deepEqual(
       await stage.statuses(
@@ -211,7 +211,7 @@ test('a spool and its table, its folder and its disk', async (t) => {
     );
   });
 
-  await t.test('a disk that is full: 503, and all of what was answered 202 arrives', async (it) => {
+  await t.test('a full spool disk gives 503, and all requests answered 202 arrive', async (it) => {
     const disk = await temporaryFolder(t);
     if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=11m', 'tmpfs', disk]).status !== 0)
       return it.skip('no tmpfs can be mounted here');

@@ -17,7 +17,7 @@ const mebibyte = 1024 * 1024;
 const range = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => from + i);
 const body = (id: number, more: object = {}) => JSON.stringify({ id, ...more });
 
-test('webhooks while the database is away', async (t) => {
+test('webhooks are spooled while the database is away', async (t) => {
   const stage = await stageWithTables(t, secret);
   const { server } = stage;
 
@@ -102,7 +102,7 @@ test('webhooks while the database is away', async (t) => {
     }
   });
 
-  await t.test('a Headgate that is killed and started without the database goes on', async () => {
+  await t.test('a Headgate killed and started without the database goes on spooling', async () => {
     await stage.killHeadgate();
     await stage.startHeadgate();
     assert.equal((await stage.post('guarded', body(4), signed(body(4)))).status, 202);

@@ -47,7 +47,7 @@ async function listening(t: TestContext, sqlPort: number, dataDir: string): Prom
   return got;
 }
 
-test('killed under load, Headgate and its engine leave no gap for three readers, one of them slow', async (t) => {
+test('three stream readers, one of them slow, miss no row while Headgate and its engine are killed under load', async (t) => {
   const dataDir = join(await temporaryFolder(t), 'data');
   let headgate = await startHeadgate(t, { dataDir });
   const args = headgate.samePorts;

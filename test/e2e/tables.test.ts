@@ -152,7 +152,7 @@ test('typed tables are created, shown and recreated', async (t) => {
   );
 });
 
-test('a table that cannot work is refused, and the error points at the place', async (t) => {
+test('CREATE TABLE refuses a table that cannot work with a position in the statement', async (t) => {
   const headgate = await shared();
   const client = await headgate.client(t);
   const hook = `WITH (connector = 'webhook')`;

@@ -18,7 +18,7 @@ function line(headgate: Headgate, wanted: RegExp): Promise<void> {
   });
 }
 
-suite('a log for people has a line for requests', () => {
+suite('the log in format pretty', () => {
   for (const listeners of sampleOf(['1', '2'], 1)) {
     test(
       `the log for people has a line per request, with ${listeners} listener processes`,

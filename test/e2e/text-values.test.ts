@@ -5,7 +5,7 @@ import { within } from '../support/within.ts';
 const mark = '\ufeff';
 
 onSomeEngine(
-  'text that JSONB or a parser does not take',
+  'documents with text that JSONB or a parser refuses',
   async (t, { client, post, rows, headgate, database }) => {
     await client.query(`
     CREATE TABLE docs (data JSONB) WITH (connector = 'webhook');
@@ -38,7 +38,7 @@ onSomeEngine(
       await refusedBy(post('docs', `${mark}${mark}{}`), /unexpected character/);
     });
 
-    await t.test('SharePoint begins its notifications with a byte order mark', async () => {
+    await t.test('SharePoint notifications are accepted with their byte order mark', async () => {
       const notification = (state: string) =>
         `${mark}${JSON.stringify({ value: [{ clientState: state, resource: 'r' }] })}`;
       const path = `${database}/public/lists`;
@@ -54,7 +54,7 @@ onSomeEngine(
       '{"a":1,"a":2}',
     ];
 
-    await t.test('a JSON column keeps what PostgreSQL keeps in it', async () => {
+    await t.test('a JSON column stores every document that PostgreSQL accepts, unchanged', async () => {
       for (const document of odd) {
         // PostgreSQL's own answer.
         const { rows: own } = await client.query<{ kept: string }>('SELECT $1::json::text AS kept', [

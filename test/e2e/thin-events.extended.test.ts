@@ -17,7 +17,7 @@ const page = 'docs/thin-events.md';
 const clientModule = fileURLToPath(new URL('../../src/client/client.js', import.meta.url));
 const stripe = new Stripe('sk_test_unused');
 
-test('the worker of the page ends with the newest state of each object, also if the API fails at first', async (t) => {
+test('the documented worker for thin events stores the newest state of each object despite an API failure', async (t) => {
   const headgate = await startHeadgate(t);
   const root = await headgate.client(t);
   const events = (await commandsOf(page, 'events')).replace('whsec_…', 'whsec_page');

@@ -119,7 +119,7 @@ test('curl, psql and node-postgres verify the whole certificate chain', async (t
   assert.equal((await headgate.signal('SIGTERM')).code, 0);
 });
 
-test('a new certificate is loaded while running, and a broken one is reported and not used', async (t) => {
+test('a new TLS certificate is loaded without a restart, and a broken one is reported and not used', async (t) => {
   const made = await setup(t);
   if (made === null) return;
   const { authority, env, folder } = made;
@@ -159,7 +159,7 @@ test('a new certificate is loaded while running, and a broken one is reported an
   await within(20_000, async () => assert.equal(await shownBy(port, authority.cert), 'third'));
 });
 
-test('client certificates are required where the setting says so', async (t) => {
+test('the SQL port and the listener check client certificates as their settings say', async (t) => {
   const made = await setup(t);
   if (made === null || requireTool(t, 'psql') === null || requireTool(t, 'curl') === null) return;
   const { authority, env, folder } = made;

@@ -46,7 +46,7 @@ function extracted(traceparent: string | null | undefined): {
 }
 
 suite('INCLUDE TRACEPARENT', () => {
-  test('a column has what continues the request’s own span, in CREATE and ALTER TABLE; a retry and replay keep it', async (t) => {
+  test("INCLUDE TRACEPARENT stores the request's own span, which retries and headgate replay keep", async (t) => {
     const sink = await OtlpSink.open(t);
     const headgate = await startHeadgate(t, { env: always(sink) });
     const root = await headgate.client(t);
@@ -83,7 +83,7 @@ suite('INCLUDE TRACEPARENT', () => {
     }
     assert.equal(rows.filter(({ theirs }) => theirs === strange).length, 1);
 
-    await t.test('a retry stays in the trace of the request that was refused', async () => {
+    await t.test('a retry stores the trace of its refused request in INCLUDE TRACEPARENT', async () => {
       assert.equal((await headgate.post('dev/public/orders', '{"id":7}')).status, 422);
       const kept = async () =>
         (
@@ -105,7 +105,7 @@ suite('INCLUDE TRACEPARENT', () => {
       );
     });
 
-    await t.test('replay and listen forward it as the header', async () => {
+    await t.test('headgate replay sends the stored traceparent as a header', async () => {
       const got: (string | undefined)[] = [];
       const hook = createServer((request, response) => {
         got.push(request.headers['traceparent'] as string | undefined);
@@ -185,8 +185,11 @@ suite('INCLUDE TRACEPARENT', () => {
 
   for (const [name, run] of sampleOf(
     [
-      ['requests from the disk keep their trace, also behind a kill; off, the column is NULL', fromTheDisk],
-      ['rows that go into RisingWave have it, too', intoRisingWave],
+      [
+        'spooled requests keep their trace across a kill, and without tracing the column is NULL',
+        fromTheDisk,
+      ],
+      ['rows that go into RisingWave have the traceparent of their request', intoRisingWave],
     ] as const,
     1,
   ))

@@ -38,7 +38,7 @@ suite('traces and metrics for OpenTelemetry', () => {
   const some = sampledTests(1, 2);
 
   for (const fastPath of sampleOf(['true', 'false'], 1))
-    test(`of each request a span, of each group a COMMIT, and nothing that was sent; fast path ${fastPath}`, async (t) => {
+    test(`traces have a span per request and a COMMIT per group without request contents (fast path ${fastPath})`, async (t) => {
       const sink = await OtlpSink.open(t);
       const env = {
         ...always,
@@ -122,7 +122,7 @@ suite('traces and metrics for OpenTelemetry', () => {
       assert.ok(sink.requests.length > before, 'what is left is sent when Headgate stops');
     });
 
-  some('several listener processes trace, and a trusted sender’s trace goes on', async (t) => {
+  some('several listener processes send traces and continue those of a trusted sender', async (t) => {
     const sink = await OtlpSink.open(t);
     const env = {
       ...soon,
@@ -153,7 +153,7 @@ suite('traces and metrics for OpenTelemetry', () => {
   });
 
   for (const listeners of sampleOf(['1', '2'], 1))
-    test(`WebSockets, events and SQL are traced as requests are; ${listeners} listener process(es)`, async (t) => {
+    test(`WebSockets, events and SQL are traced as webhooks are (listener processes: ${listeners})`, async (t) => {
       const sink = await OtlpSink.open(t);
       const env = {
         ...always,
@@ -274,7 +274,7 @@ suite('traces and metrics for OpenTelemetry', () => {
       assert.doesNotMatch(sink.messages.map(({ text }) => text).join(), /hidden|healthz/);
     });
 
-  some('headgate gateway, in front of another PostgreSQL, traces as well', async (t) => {
+  some('headgate gateway in front of another PostgreSQL sends traces', async (t) => {
     const sink = await OtlpSink.open(t);
     const headgate = await startHeadgate(t);
     const root = await headgate.client(t);
@@ -298,7 +298,7 @@ suite('traces and metrics for OpenTelemetry', () => {
     );
   });
 
-  test('a receiver that hangs, refuses or is away: requests are answered, and what is lost is counted', async (t) => {
+  test('requests are answered while the OTLP receiver refuses or hangs, and dropped spans are counted', async (t) => {
     const sink = await OtlpSink.open(t);
     const env = { ...always, OTEL_EXPORTER_OTLP_ENDPOINT: sink.url };
     const headgate = await startHeadgate(t, { env });
@@ -334,7 +334,7 @@ suite('traces and metrics for OpenTelemetry', () => {
   });
 
   for (const listeners of sampleOf(['1', '2'], 1))
-    test(`metrics of ${listeners} listener process(es), under the names of /metrics, and a last message at the end`, async (t) => {
+    test(`OTLP metrics have the names of /metrics, and are sent once more at a stop (listener processes: ${listeners})`, async (t) => {
       const sink = await OtlpSink.open(t);
       const env = {
         OTEL_EXPORTER_OTLP_ENDPOINT: sink.url,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { accepted, onSomeEngine } from '../support/doors.ts';
 
-onSomeEngine('a table of typed columns', async (t, { client, post, rows }) => {
+onSomeEngine('a table of typed columns stores documents by their keys', async (t, { client, post, rows }) => {
   await t.test('typed columns accept every type as PostgreSQL reads it, with every digit', async () => {
     await client.query(`
       CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
@@ -52,7 +52,7 @@ onSomeEngine('a table of typed columns', async (t, { client, post, rows }) => {
   });
 
   await t.test(
-    'a missing key is NULL or the default, an explicit null is NULL, unknown keys are ignored',
+    'in typed tables a missing key gives NULL or the default, null gives NULL, and unknown keys are ignored',
     async () => {
       await client.query(`
       CREATE TABLE filled (n INT GENERATED ALWAYS AS IDENTITY, a INT, b TEXT DEFAULT 'none', c TIMESTAMPTZ DEFAULT now(),
@@ -68,45 +68,42 @@ onSomeEngine('a table of typed columns', async (t, { client, post, rows }) => {
     },
   );
 
-  await t.test(
-    'a value that does not fit is refused with column and reason, and the next request is unaffected',
-    async () => {
-      await client.query(`
+  await t.test('a value that does not fit its column is refused with column and reason', async () => {
+    await client.query(`
       CREATE TABLE strict (id INT NOT NULL, amount NUMERIC(6,2) CONSTRAINT positive CHECK (amount > 0), at TIMESTAMPTZ,
         who UUID) WITH (connector = 'webhook')`);
-      const refused: [body: string, code: string, message: RegExp][] = [
-        ['{"id":"x"}', 'payload_undecodable', /column "id": invalid input syntax for type integer: "x"/],
-        [
-          '{"id":1,"amount":"much"}',
-          'payload_undecodable',
-          /column "amount": invalid input syntax for type numeric: "much"/,
-        ],
-        ['{"id":1,"amount":123456}', 'payload_undecodable', /column "amount": numeric field overflow/],
-        ['{"id":1,"who":{"a":1}}', 'payload_undecodable', /column "who": invalid input syntax for type uuid/],
-        [
-          '{"id":1,"at":"yesterdayish"}',
-          'payload_undecodable',
-          /column "at": invalid input syntax for type timestamp/,
-        ],
-        ['{"amount":1}', 'row_refused', /column "?id"?/],
-        ['{"id":1,"amount":-1}', 'row_refused', /constraint "?positive"?/],
-        ['[{"id":1}]', 'payload_undecodable', /^failed to decode webhook JSON payload/],
-        ['7', 'payload_undecodable', /^failed to decode webhook JSON payload/],
-        ['{"id":1', 'payload_undecodable', /^failed to decode webhook JSON payload/],
-        ['', 'payload_undecodable', /^failed to decode webhook JSON payload/],
-      ];
-      for (const [body, code, message] of refused) {
-        const answer = await post('strict', body);
-        assert.deepEqual([answer.status, answer.code], [422, code], `${body}: ${answer.text}`);
-        assert.match((JSON.parse(answer.text) as { error: string }).error, message);
-      }
-      await accepted(post('strict', '{"id":1,"amount":"2.50"}'));
-      assert.deepEqual(await rows('SELECT id, amount FROM strict'), [['1', '2.50']]);
-    },
-  );
+    const refused: [body: string, code: string, message: RegExp][] = [
+      ['{"id":"x"}', 'payload_undecodable', /column "id": invalid input syntax for type integer: "x"/],
+      [
+        '{"id":1,"amount":"much"}',
+        'payload_undecodable',
+        /column "amount": invalid input syntax for type numeric: "much"/,
+      ],
+      ['{"id":1,"amount":123456}', 'payload_undecodable', /column "amount": numeric field overflow/],
+      ['{"id":1,"who":{"a":1}}', 'payload_undecodable', /column "who": invalid input syntax for type uuid/],
+      [
+        '{"id":1,"at":"yesterdayish"}',
+        'payload_undecodable',
+        /column "at": invalid input syntax for type timestamp/,
+      ],
+      ['{"amount":1}', 'row_refused', /column "?id"?/],
+      ['{"id":1,"amount":-1}', 'row_refused', /constraint "?positive"?/],
+      ['[{"id":1}]', 'payload_undecodable', /^failed to decode webhook JSON payload/],
+      ['7', 'payload_undecodable', /^failed to decode webhook JSON payload/],
+      ['{"id":1', 'payload_undecodable', /^failed to decode webhook JSON payload/],
+      ['', 'payload_undecodable', /^failed to decode webhook JSON payload/],
+    ];
+    for (const [body, code, message] of refused) {
+      const answer = await post('strict', body);
+      assert.deepEqual([answer.status, answer.code], [422, code], `${body}: ${answer.text}`);
+      assert.match((JSON.parse(answer.text) as { error: string }).error, message);
+    }
+    await accepted(post('strict', '{"id":1,"amount":"2.50"}'));
+    assert.deepEqual(await rows('SELECT id, amount FROM strict'), [['1', '2.50']]);
+  });
 
   await t.test(
-    'many requests at once: each bad one reads its own reason, each good one is stored',
+    'of many concurrent requests each bad one gets its own reason, and each good one is stored',
     async () => {
       await client.query(`CREATE TABLE mixed (id INT, v INT) WITH (connector = 'webhook')`);
       const answers = await Promise.all(

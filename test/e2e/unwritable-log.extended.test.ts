@@ -45,10 +45,10 @@ const places: readonly (readonly [where: string, tried: (t: TestContext) => Prom
   ["while nobody reads the log's pipe", (t) => servesAndStops(t, { unread: true }, 500)],
 ];
 
-suite('a log that cannot be written', () => {
+suite('Headgate with an unwritable log', () => {
   for (const [where, tried] of sampleOf(places, 1)) test(`Headgate serves ${where}`, tried);
 
-  test('a file at its largest: lines are lost, and their number is the first that is written again', async (t) => {
+  test('a log file at its size limit loses lines, and their number is the first line written again', async (t) => {
     const log = join(await temporaryFolder(t), 'log');
     // Larger than a segment of the engine's log, which has the same bound.
     const bytes = 32 * 1024 * 1024;
@@ -90,7 +90,7 @@ suite('a log that cannot be written', () => {
     assert.equal((await headgate.signal('SIGTERM')).code, 0);
   });
 
-  test('standard output on a full device: the service serves, and a command that prints says so and fails', async (t) => {
+  test('a command with standard output on a full device says so and exits with 1', async (t) => {
     const dataDir = await temporaryFolder(t);
     const [node, cli] = [process.execPath, new URL('../../src/app/cli.js', import.meta.url).pathname];
     const config = (to: string) =>

@@ -7,8 +7,8 @@ import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { testDatabase } from '../support/postgres.ts';
 
-suite('upgrading', () => {
-  test('a newer Headgate has moved the catalog on: the one that runs goes on, an older one that starts serves nothing', async (t) => {
+suite('upgrades', () => {
+  test('a Headgate older than its catalog serves nothing after a start, but goes on if it is running', async (t) => {
     const database = await testDatabase(t);
     const env = {
       HEADGATE_DATABASE_URL: database.connectionString,

@@ -85,54 +85,61 @@ async function program(t: TestContext): Promise<{ url: string; first: Promise<Re
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`, first };
 }
 
-test('the first hour with the package of a vendor on both ends', { timeout: 180_000 }, async (t) => {
-  const psql = requireTool(t, 'psql');
-  if (psql === null || requireTool(t, 'script') === null) return;
-  const headgate = await startHeadgate(t);
-  const onTerminal = (step: TestContext, args: string) => {
-    const command = `${process.execPath} ${cli} ${args} --data-dir=${headgate.dataDir}`;
-    const env = { PATH: process.env['PATH'] ?? '' };
-    const terminal = openTerminal(step, command, { cwd: headgate.dataDir, env });
-    assert(terminal !== null);
-    return terminal;
-  };
-  for (const { sender, secret, body, event, sign, judge } of sampleOf(vendors, 1))
-    await t.test(`from nothing to a delivery in the developer's program: ${sender}`, async (step) => {
-      const table = `${sender}_events`;
-      const deliver = async () => headgate.post(`dev/public/${table}`, body, await sign(body, secret));
-      const init = onTerminal(step, `init ${sender}`);
-      await init.shows(/Paste the secret[^]*Enter alone/);
-      init.type(`${secret}\r`);
-      await init.shows(/its row was deleted again[^]*waiting for the first real delivery/);
-      assert.equal((await deliver()).status, 200);
-      assert.equal(await init.ended, 0, init.screen);
-      assert.match(init.screen, new RegExp(`received\\s+\\S+ {2}${event}\\s`));
-      assert(!init.screen.includes(secret));
-      const sql = `SELECT event, count(*) FROM ${table} GROUP BY event`;
-      const at = ['-h', '127.0.0.1', '-p', String(headgate.ports.sql.port), '-d', 'dev', '-U', 'root'];
-      assert.equal((await run(psql, [...at, '-XAtc', sql])).stdout, `${event}|1\n`);
+test(
+  "headgate init and listen work with a vendor's package on both ends",
+  { timeout: 180_000 },
+  async (t) => {
+    const psql = requireTool(t, 'psql');
+    if (psql === null || requireTool(t, 'script') === null) return;
+    const headgate = await startHeadgate(t);
+    const onTerminal = (step: TestContext, args: string) => {
+      const command = `${process.execPath} ${cli} ${args} --data-dir=${headgate.dataDir}`;
+      const env = { PATH: process.env['PATH'] ?? '' };
+      const terminal = openTerminal(step, command, { cwd: headgate.dataDir, env });
+      assert(terminal !== null);
+      return terminal;
+    };
+    for (const { sender, secret, body, event, sign, judge } of sampleOf(vendors, 1))
+      await t.test(
+        `headgate init and headgate listen bring a first delivery of ${sender} into a local program`,
+        async (step) => {
+          const table = `${sender}_events`;
+          const deliver = async () => headgate.post(`dev/public/${table}`, body, await sign(body, secret));
+          const init = onTerminal(step, `init ${sender}`);
+          await init.shows(/Paste the secret[^]*Enter alone/);
+          init.type(`${secret}\r`);
+          await init.shows(/its row was deleted again[^]*waiting for the first real delivery/);
+          assert.equal((await deliver()).status, 200);
+          assert.equal(await init.ended, 0, init.screen);
+          assert.match(init.screen, new RegExp(`received\\s+\\S+ {2}${event}\\s`));
+          assert(!init.screen.includes(secret));
+          const sql = `SELECT event, count(*) FROM ${table} GROUP BY event`;
+          const at = ['-h', '127.0.0.1', '-p', String(headgate.ports.sql.port), '-d', 'dev', '-U', 'root'];
+          assert.equal((await run(psql, [...at, '-XAtc', sql])).stdout, `${event}|1\n`);
 
-      const { url, first } = await program(step);
-      const interrupted = onTerminal(step, `listen ${table} --forward-to ${url} --sender ${sender}`);
-      await interrupted.shows(/The secret \(it is not shown\): /);
-      interrupted.type(keys.interrupt);
-      assert.equal(await interrupted.ended, 130, interrupted.screen);
-      const listen = onTerminal(step, `listen ${table} --forward-to ${url} --sender ${sender}`);
-      await listen.shows(/The secret \(it is not shown\): /);
-      listen.type(`${secret}\r`);
-      await listen.shows(/listening to/);
-      assert.equal((await deliver()).status, 200);
-      const got = await first;
-      assert.equal(got.body, body);
-      assert.equal(await judge(got.body, got.header, secret), event);
-      listen.type(keys.interrupt);
-      assert.equal(await listen.ended, 130, listen.screen);
-      assert(!listen.screen.includes(secret));
-    });
-});
+          const { url, first } = await program(step);
+          const interrupted = onTerminal(step, `listen ${table} --forward-to ${url} --sender ${sender}`);
+          await interrupted.shows(/The secret \(it is not shown\): /);
+          interrupted.type(keys.interrupt);
+          assert.equal(await interrupted.ended, 130, interrupted.screen);
+          const listen = onTerminal(step, `listen ${table} --forward-to ${url} --sender ${sender}`);
+          await listen.shows(/The secret \(it is not shown\): /);
+          listen.type(`${secret}\r`);
+          await listen.shows(/listening to/);
+          assert.equal((await deliver()).status, 200);
+          const got = await first;
+          assert.equal(got.body, body);
+          assert.equal(await judge(got.body, got.header, secret), event);
+          listen.type(keys.interrupt);
+          assert.equal(await listen.ended, 130, listen.screen);
+          assert(!listen.screen.includes(secret));
+        },
+      );
+  },
+);
 
 test(
-  'init uses the public URL: a sender that signs it can deliver at once',
+  'headgate init uses HEADGATE_PUBLIC_URL, so that a sender that signs the URL can deliver at once',
   { timeout: 60_000 },
   async (t) => {
     const publicUrl = 'https://hooks.example.com';

@@ -9,7 +9,7 @@ import { SendError } from '../../src/senders/send-options.ts';
 import { sendCommand } from '../../src/senders/send.ts';
 
 suite('warnings of CREATE TABLE', () => {
-  test("warnings name a secret's wrong form and an unknown URL", async (t) => {
+  test('CREATE TABLE warns of a secret in the wrong form and of an unknown public URL', async (t) => {
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);
     let warnings: { message: string | undefined; hint: string | undefined }[] = [];
@@ -72,7 +72,7 @@ suite('warnings of CREATE TABLE', () => {
     await assert.rejects(client.query('SELECT * FROM headgate.secret_form'), { code: '42501' });
   });
 
-  test('every secret that a sender makes has its form, and headgate send refuses another one', async (t) => {
+  test('headgate send refuses a secret without the form of its sender, which generated ones have', async (t) => {
     t.diagnostic(sampleSeed);
     // Some of them make an RSA key.
     for (const sender of sampleOf([...senders.values()], 40)) {

@@ -26,7 +26,7 @@ async function open(t: TestContext, doors: Doors, table: string, options: WsOpti
 
 const upsert = (data: unknown) => ({ op: 'upsert', data }) as const;
 
-onSomeEngine('batches of a WebSocket', async (t, doors) => {
+onSomeEngine('batches of WebSocket clients are stored', async (t, doors) => {
   const { client, rows } = doors;
 
   await t.test('WebSocket batches are applied in order, each completely or not at all', async (t) => {
@@ -144,7 +144,7 @@ onSomeEngine('batches of a WebSocket', async (t, doors) => {
     },
   );
 
-  await t.test("WebSocket batches are sent by the documentation's example", async (t) => {
+  await t.test('the documented WebSocket example sends batches', async (t) => {
     await client.query(`CREATE SECRET example WITH (backend = 'meta') AS 'k'`);
     await client.query(
       `CREATE TABLE documented (id bigint PRIMARY KEY, amount numeric) WITH (connector = 'webhook') VALIDATE SECRET example

@@ -25,7 +25,7 @@ const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 
 const shared = sharedHeadgate();
 
-test('the commands of the workers page do what it says', async (t) => {
+test('the SQL of docs/workers.md claims, marks, fails and revives rows', async (t) => {
   const headgate = await shared();
   const root = await headgate.client(t);
   const notices: string[] = [];
@@ -67,7 +67,7 @@ test('the commands of the workers page do what it says', async (t) => {
   assert.equal((await worker.query(claim)).rowCount, 2);
 });
 
-test('the programs of the workers page work as printed', async (t) => {
+test('the programs of docs/workers.md work as printed', async (t) => {
   const headgate = await shared();
   const root = await headgate.client(t);
   await root.query(`DROP TABLE IF EXISTS orders; ${await commandsOf(page, 'table')}`);
@@ -97,7 +97,7 @@ test('the programs of the workers page work as printed', async (t) => {
   ]);
 });
 
-test('a handler that throws is tried again, one that has lost its row says nothing, and what is refused is thrown', async (t) => {
+test('client.work retries a handler that throws, aborts one that lost its row, and throws refusals of its table', async (t) => {
   const headgate = await shared();
   const root = await headgate.client(t);
   await root.query(`DROP TABLE IF EXISTS orders; ${await commandsOf(page, 'table')}`);
@@ -144,7 +144,7 @@ test('a handler that throws is tried again, one that has lost its row says nothi
   );
 });
 
-test('a worker that has no room for more waits for a handler, and nothing of its wait is left', async (t) => {
+test('client.work at its concurrency limit leaves no abort listeners behind', async (t) => {
   const headgate = await shared();
   const root = await headgate.client(t);
   await root.query(`DROP TABLE IF EXISTS orders; ${await commandsOf(page, 'table')}`);
@@ -163,7 +163,7 @@ test('a worker that has no room for more waits for a handler, and nothing of its
   assert(Math.max(...listeners) <= 1, listeners.join(' '));
 });
 
-test('a worker claims and marks by one statement, and effects that end together are one request', async (t) => {
+test('client.work claims and marks rows in one request, and joins effects that end together', async (t) => {
   const headgate = await shared();
   const root = await headgate.client(t);
   await root.query(`DROP TABLE IF EXISTS orders, shipped; ${await commandsOf(page, 'table')}`);
@@ -204,7 +204,7 @@ test('a worker claims and marks by one statement, and effects that end together 
   );
 });
 
-test('the stream of the workers page copies each row once while the program is killed', async (t) => {
+test('the stream program of docs/workers.md copies each row once while it is killed', async (t) => {
   const headgate = await shared();
   const root = await headgate.client(t);
   await root.query(await commandsOf(page, 'calls'));
@@ -249,7 +249,7 @@ interface Worker {
 }
 
 test(
-  'killed workers and a killed Headgate leave no answered row undone, and each effect once',
+  'killed workers and a killed Headgate leave no row unhandled, and each effect is stored once',
   { timeout: isLong ? 900_000 : 180_000 },
   async (t: TestContext) => {
     const folder = await temporaryFolder(t);

@@ -95,61 +95,65 @@ async function cpuOf(pid: number): Promise<number> {
 }
 
 for (const effect of ['none', 'in the transaction of the mark'])
-  test(`what workers cost the senders of a table; effect: ${effect}`, { timeout: 1_800_000 }, async (t) => {
-    const port = await distant(t, () => headgate.ports.gateway.port);
-    const headgate = await startHeadgate(t, {
-      // Without the first arguments, which are for a program that lives for seconds.
-      shell: 'program="$1"; shift 3; exec "$program" "$@"',
-      env: { EVENTS_API_ALLOWED_HOSTS: `127.0.0.1:${port}` },
-    });
-    const root = await headgate.client(t);
-    const table = await commandsOf('docs/workers.md', 'table');
-    await root.query(
-      `${table}; ${table.replaceAll('orders', 'others')}; CREATE TABLE shipped (order_id BIGINT, attempt INT)`,
-    );
-    const file = join(await temporaryFolder(t), 'attempts');
-    await writeFile(file, '');
-    const options = [`http://127.0.0.1:${port}`, file, effect === 'none' ? 'plain' : 'effect'];
-    const workers = Array.from({ length: 2 }, () => startWorker(...options));
-    onEnd(t, 'workers', async () => {
-      for (const worker of workers) {
-        const ended = once(worker, 'exit');
-        worker.kill('SIGKILL');
-        await ended;
-      }
-    });
-    const open = async (): Promise<number> =>
-      (await root.query('SELECT FROM orders WHERE done_at IS NULL')).rowCount ?? 0;
-    const left: number[] = [];
-    const found = { orders: [] as number[], others: [] as number[] };
-    const middles = { orders: [] as number[], others: [] as number[] };
-    const cpu = { orders: 0, others: 0 };
-    const pid = headgate.child.pid ?? 0;
-    // The first turns, in which code is compiled and plans are made, do not count.
-    for (let pair = -2; pair < pairs; pair++)
-      for (const to of pair % 2 === 0 ? (['orders', 'others'] as const) : (['others', 'orders'] as const)) {
-        for (const worker of workers) worker.kill(to === 'orders' ? 'SIGCONT' : 'SIGSTOP');
-        const before = await cpuOf(pid);
-        const latencies = await sent(headgate, to);
-        if (pair >= 0) {
-          cpu[to] += ((await cpuOf(pid)) - before) / latencies.length / pairs;
-          found[to].push(part(latencies, 0.99));
-          middles[to].push(part(latencies, 0.5));
-          if (to === 'orders') left.push(await open());
+  test(
+    `two workers keep up with the senders of their table (effect: ${effect})`,
+    { timeout: 1_800_000 },
+    async (t) => {
+      const port = await distant(t, () => headgate.ports.gateway.port);
+      const headgate = await startHeadgate(t, {
+        // Without the first arguments, which are for a program that lives for seconds.
+        shell: 'program="$1"; shift 3; exec "$program" "$@"',
+        env: { EVENTS_API_ALLOWED_HOSTS: `127.0.0.1:${port}` },
+      });
+      const root = await headgate.client(t);
+      const table = await commandsOf('docs/workers.md', 'table');
+      await root.query(
+        `${table}; ${table.replaceAll('orders', 'others')}; CREATE TABLE shipped (order_id BIGINT, attempt INT)`,
+      );
+      const file = join(await temporaryFolder(t), 'attempts');
+      await writeFile(file, '');
+      const options = [`http://127.0.0.1:${port}`, file, effect === 'none' ? 'plain' : 'effect'];
+      const workers = Array.from({ length: 2 }, () => startWorker(...options));
+      onEnd(t, 'workers', async () => {
+        for (const worker of workers) {
+          const ended = once(worker, 'exit');
+          worker.kill('SIGKILL');
+          await ended;
         }
-        await until(async () => (await open()) === 0);
-      }
-    const [beside, without] = [part(found.orders, 0.5), part(found.others, 0.5)];
-    const ms = (value: number): string => value.toFixed(1);
-    t.diagnostic(
-      `p99 of ${pairs} turns each: ${ms(without)} ms without (${ms(part(found.others, 0.25))}–${ms(part(found.others, 0.75))}), ` +
-        `${ms(beside)} ms beside two workers (${ms(part(found.orders, 0.25))}–${ms(part(found.orders, 0.75))}): ${(beside / without).toFixed(2)}; ` +
-        `p50 ${ms(part(middles.others, 0.5))} and ${ms(part(middles.orders, 0.5))} ms; ` +
-        `CPU of Headgate's process a request ${(1_000 * cpu.others).toFixed(0)} and ${(1_000 * cpu.orders).toFixed(0)} µs; ` +
-        `${part(left, 0.5)} rows open at the end of a turn${isRealTime ? '' : '; not in the real-time class'}`,
-    );
-    // Workers that do nothing cost nothing.
-    assert.ok(part(left, 0.5) <= 300, `${part(left, 0.5)} rows are open`);
-    // An effect is a statement of the handler's own for each row, which costs what it costs.
-    if (effect === 'none') assert.ok(beside / without <= 1.1, `${beside} / ${without}`);
-  });
+      });
+      const open = async (): Promise<number> =>
+        (await root.query('SELECT FROM orders WHERE done_at IS NULL')).rowCount ?? 0;
+      const left: number[] = [];
+      const found = { orders: [] as number[], others: [] as number[] };
+      const middles = { orders: [] as number[], others: [] as number[] };
+      const cpu = { orders: 0, others: 0 };
+      const pid = headgate.child.pid ?? 0;
+      // The first turns, in which code is compiled and plans are made, do not count.
+      for (let pair = -2; pair < pairs; pair++)
+        for (const to of pair % 2 === 0 ? (['orders', 'others'] as const) : (['others', 'orders'] as const)) {
+          for (const worker of workers) worker.kill(to === 'orders' ? 'SIGCONT' : 'SIGSTOP');
+          const before = await cpuOf(pid);
+          const latencies = await sent(headgate, to);
+          if (pair >= 0) {
+            cpu[to] += ((await cpuOf(pid)) - before) / latencies.length / pairs;
+            found[to].push(part(latencies, 0.99));
+            middles[to].push(part(latencies, 0.5));
+            if (to === 'orders') left.push(await open());
+          }
+          await until(async () => (await open()) === 0);
+        }
+      const [beside, without] = [part(found.orders, 0.5), part(found.others, 0.5)];
+      const ms = (value: number): string => value.toFixed(1);
+      t.diagnostic(
+        `p99 of ${pairs} turns each: ${ms(without)} ms without (${ms(part(found.others, 0.25))}–${ms(part(found.others, 0.75))}), ` +
+          `${ms(beside)} ms beside two workers (${ms(part(found.orders, 0.25))}–${ms(part(found.orders, 0.75))}): ${(beside / without).toFixed(2)}; ` +
+          `p50 ${ms(part(middles.others, 0.5))} and ${ms(part(middles.orders, 0.5))} ms; ` +
+          `CPU of Headgate's process a request ${(1_000 * cpu.others).toFixed(0)} and ${(1_000 * cpu.orders).toFixed(0)} µs; ` +
+          `${part(left, 0.5)} rows open at the end of a turn${isRealTime ? '' : '; not in the real-time class'}`,
+      );
+      // Workers that do nothing cost nothing.
+      assert.ok(part(left, 0.5) <= 300, `${part(left, 0.5)} rows are open`);
+      // An effect is a statement of the handler's own for each row, which costs what it costs.
+      if (effect === 'none') assert.ok(beside / without <= 1.1, `${beside} / ${without}`);
+    },
+  );
