@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { fuzzExpressions } from '../support/fuzz-expressions.ts';
 import { seededRandom } from '../support/random.ts';
 
-test('3,000 random malformed expressions raise no internal error', async (t) => {
+test('3,000 random malformed VALIDATE expressions raise no internal error', async (t) => {
   const { random, seed } = seededRandom();
   t.diagnostic(`seed ${seed}`);
   const { taken, refused } = await fuzzExpressions(3_000, random);

@@ -78,7 +78,7 @@ async function bother(random: Random, port: number, bytes: Buffer): Promise<void
   await closed;
 }
 
-test(`${seconds} s of strangers at the SQL port and on the way to listener processes`, async (t) => {
+test(`${seconds} s of malformed connections to the SQL port and the webhook port do not delay other clients`, async (t) => {
   const { random, seed } = seededRandom();
   t.diagnostic(`seed ${seed}`);
   const headgate = await startHeadgate(t, { env: { HEADGATE_LISTENERS: '2' } });

@@ -5,7 +5,7 @@ import { seededRandom } from '../support/random.ts';
 /** HEADGATE_FUZZ_MILLIONS: how many. */
 const millions = Number(process.env['HEADGATE_FUZZ_MILLIONS'] ?? 5);
 
-test(`${millions} million requests, generated and mutated: what is accepted Node's parser reads in the same way`, (t) => {
+test(`the recogniser of plain requests reads ${millions} million fuzzed requests as Node's parser does`, (t) => {
   const { random, seed } = seededRandom();
   t.diagnostic(`seed ${seed}`);
   for (let done = 1; done <= millions; done++)

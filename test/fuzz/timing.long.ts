@@ -113,7 +113,7 @@ interface Trial {
 before(loadParser);
 
 for (const { name, contrasts, long, short } of subjects) {
-  test(`${name}: response time does not depend on how close a guess is`, (t) => {
+  test(`the time to check ${name} does not depend on how close a guess is`, (t) => {
     const { seed, random } = seededRandom();
     const copiesOf = (make: () => RequestCheck) => Array.from({ length: checkCopies }, make);
     const [a, b] = [copiesOf(long.check), copiesOf(short.check)];
@@ -146,7 +146,7 @@ const naive =
     return true;
   };
 
-test('the same measurement finds a comparison that stops at the first difference', (t) => {
+test('the timing measurement detects a comparison that stops at the first difference', (t) => {
   const { seed, random } = seededRandom();
   const [a, b] = [[naive(token)], [naive(token.slice(1))]];
   const kinds: readonly KindOf[] = [

@@ -59,7 +59,7 @@ const value = fc.letrec<{ any: unknown }>((tie) => ({
 const column = fc.integer({ min: 0, max: types.length - 1 }).map((i) => `c${i}`);
 const document = fc.dictionary(column, value, { minKeys: 1, maxKeys: 2 });
 
-test('a refused event names its line, and on_error=skip leaves out just that line', async (t) => {
+test('a refused event into RisingWave names its line, and on_error=skip leaves out that line', async (t) => {
   const { gateway, table } = await openRisingWave(t);
   const name = table();
   const made = await gateway.sql(

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { differencesTable } from './differences.ts';
 
-test('the documentation lists every difference from events-api', () => {
+test('docs/operating/events-api.md lists every decided difference from events-api', () => {
   const path = fileURLToPath(new URL('../../../docs/operating/events-api.md', import.meta.url));
   const page = readFileSync(path, 'utf8');
   const [start, end] = ['<!-- differences:start -->\n', '<!-- differences:end -->'];

@@ -17,8 +17,8 @@ async function post(url: string, body: string): Promise<{ readonly status: numbe
   return { status: response.status, text: await response.text() };
 }
 
-suite('events-api beside Headgate', () => {
-  test('its quick start, in front of the SQL port', async (t) => {
+suite("RisingWave's events-api beside Headgate", () => {
+  test("the quick start of RisingWave's events-api works in front of Headgate's SQL port", async (t) => {
     const headgate = await startHeadgate(t);
     const url = await startEventsApi(
       t,
@@ -60,7 +60,7 @@ suite('events-api beside Headgate', () => {
     });
   });
 
-  test('the same requests, and no difference that was not decided', async (t) => {
+  test("Headgate answers as RisingWave's events-api except for decided differences", async (t) => {
     const headgate = await startHeadgate(t);
     const theirs = await startEventsApi(
       t,

@@ -54,7 +54,7 @@ suite('events into RisingWave', () => {
     ]);
   });
 
-  test('a line that does not fit is named, nothing of its request is stored, and others are', async (t) => {
+  test('an event that does not fit in RisingWave is named by its line, and nothing of its request is stored', async (t) => {
     const { gateway, table } = await openRisingWave(t);
     const name = table();
     await gateway.sql(`CREATE TABLE ${name} (id INT, at TIMESTAMP, needed VARCHAR NOT NULL)`);
@@ -162,7 +162,7 @@ suite('events into RisingWave', () => {
     ]);
   });
 
-  test('a default fills what the rows of a request leave out, and one that cannot is refused', async (t) => {
+  test('RisingWave defaults fill columns that all events of a request leave out, and others are refused', async (t) => {
     const { gateway, table } = await openRisingWave(t);
     const name = table();
     await gateway.sql(
@@ -206,7 +206,7 @@ suite('events into RisingWave', () => {
     assert.equal((await gateway.events(`name=${name}_view`, '{"id": 1}')).json.code, 'relation_not_writable');
   });
 
-  test('a table that is made anew with other columns takes the next request', async (t) => {
+  test('a RisingWave table recreated with other columns accepts the next events', async (t) => {
     const { gateway, client, table } = await openRisingWave(t);
     const name = table();
     await client.query(`CREATE TABLE ${name} (id INT)`);
@@ -232,7 +232,7 @@ suite('events into RisingWave', () => {
   });
 
   test(
-    'requests that come together are one INSERT, which waits for its checkpoint',
+    'concurrent events requests into RisingWave share INSERTs, which wait for their checkpoint',
     { skip: onStandInOnly },
     async (t) => {
       const { gateway, standIn, table } = await openRisingWave(t, { checkpointMs: 200 });

@@ -42,7 +42,7 @@ test('attacks through the option into are refused', { skip: onStandInOnly }, asy
   const says = (path: string, why: string) =>
     until(async () => (await post(path)) === 503 && headgate.stderr.includes(why));
 
-  await t.test('a table that is given away sends nothing, whatever its new owner does with it', async () => {
+  await t.test('a table with into sends nothing after it is given to another owner', async () => {
     for (const name of ['gift', 'ledger']) await there.query(`CREATE TABLE ${name} (id INT)`);
     await there.query('CREATE TABLE mal.gift (id INT)');
     await root.query(`CREATE TABLE gift (id INT) WITH (connector = 'webhook', into = 'rw')`);
@@ -90,7 +90,7 @@ test('attacks through the option into are refused', { skip: onStandInOnly }, asy
     }
   });
 
-  await t.test('into accepts a body of 25 MiB, survives a truncated one, and serves the next', async () => {
+  await t.test('into refuses a body of 25 MiB, survives a truncated one and stores the next', async () => {
     await there.query('CREATE TABLE large (data JSONB)');
     await root.query(`CREATE TABLE large (data JSONB) WITH (connector = 'webhook', into = 'rw')`);
     const { port } = headgate.ports.listen;
@@ -110,7 +110,7 @@ test('attacks through the option into are refused', { skip: onStandInOnly }, asy
   });
 
   await t.test(
-    "a secret that is another's, a host that is not listed, a way in without a password",
+    'into refuses secrets of others, unlisted hosts and servers that ask for no password',
     async () => {
       const table = `CREATE TABLE mal.x (id INT) WITH (connector = 'webhook', into = `;
       assert.match(await attempt(`${table} 'public.rw')`), /permission denied for secret "public.rw"/);

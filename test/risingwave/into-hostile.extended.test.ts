@@ -26,16 +26,16 @@ const to =
 const many = (it: Buffer): Buffer => Buffer.concat(Array<Buffer>(20_000).fill(it));
 
 const servers: Record<string, readonly [Says, 'done' | 'failed' | 'lost' | 'away']> = {
-  'an obliging one': [obliging, 'done'],
+  'correct replies': [obliging, 'done'],
   'silence at the start': [to('start', null), 'away'],
   'silence in the middle of TLS': [to('start', Buffer.from('S')), 'away'],
-  'a way to log in that nobody knows': [to('start', message('R', int32(99))), 'away'],
-  'an error without an end': [to('start', message('E')), 'away'],
-  'who refuses, and then lets in': [to('start', Buffer.concat([failure, welcome])), 'away'],
-  'passwords asked for again and again': [to('start', many(message('R', int32(3)))), 'away'],
-  'a start without end': [to('start', many(message('S', Buffer.alloc(200)))), 'away'],
+  'an unknown authentication method': [to('start', message('R', int32(99))), 'away'],
+  'an unterminated error at the start': [to('start', message('E')), 'away'],
+  'a refusal followed by a welcome': [to('start', Buffer.concat([failure, welcome])), 'away'],
+  'endless password requests': [to('start', many(message('R', int32(3)))), 'away'],
+  'an endless start': [to('start', many(message('S', Buffer.alloc(200)))), 'away'],
   'silence at the settings': [to('set', null), 'away'],
-  'an error within the answer without an end': [to('insert', message('E', Buffer.from('Mx'))), 'lost'],
+  'an unterminated error in a reply': [to('insert', message('E', Buffer.from('Mx'))), 'lost'],
   'a row of minus one values': [
     to(
       'select',
@@ -44,17 +44,17 @@ const servers: Record<string, readonly [Says, 'done' | 'failed' | 'lost' | 'away
     'lost',
   ],
   'rows without columns': [to('select', message('D', int16(0))), 'lost'],
-  'a message that is said to have gigabytes': [to('insert', Buffer.from([0x45, 127, 255, 255, 255])), 'lost'],
-  'notices without end': [to('insert', many(message('N', Buffer.from('Mx\0\0')))), 'lost'],
-  'answers without end': [to('insert', many(message('C', zeroEnded('INSERT 0 1')))), 'lost'],
-  'a letter that is none': [to('insert', message('!')), 'lost'],
+  'a message length of gigabytes': [to('insert', Buffer.from([0x45, 127, 255, 255, 255])), 'lost'],
+  'endless notices': [to('insert', many(message('N', Buffer.from('Mx\0\0')))), 'lost'],
+  'endless replies': [to('insert', many(message('C', zeroEnded('INSERT 0 1')))), 'lost'],
+  'an unknown message type': [to('insert', message('!')), 'lost'],
   silence: [to('insert', null), 'lost'],
-  'an error as it should be': [to('insert', Buffer.concat([failure, ready])), 'failed'],
+  'a well-formed error': [to('insert', Buffer.concat([failure, ready])), 'failed'],
 };
 
-suite('servers that need not be trusted', { concurrency: true }, () => {
+suite('hostile and broken servers of into', { concurrency: true }, () => {
   for (const [name, [says, kind]] of Object.entries(servers))
-    test(name, async (t) => {
+    test(`a statement to an into server with ${name} ends as ${kind} and leaves no connection`, async (t) => {
       const sockets = new Set<Socket>();
       // It never closes its end.
       const server = createServer({ allowHalfOpen: true }, (socket) => {

@@ -11,7 +11,7 @@ import { onStandInOnly, openServer } from './support.ts';
 
 const token = { 'x-token': 'known to both' };
 
-test('webhooks into RisingWave', async (t) => {
+test('tables with the option into store webhooks in RisingWave', async (t) => {
   const server = await openServer(t);
   const { dsn } = server;
   // The stand-in cuts off whoever is there when it leaves.
@@ -64,7 +64,7 @@ test('webhooks into RisingWave', async (t) => {
   };
 
   await t.test(
-    'rows arrive with their types, forged ones do not, and the table here stays empty',
+    'rows of a table with into arrive in RisingWave with their types, and none is stored locally',
     async () => {
       const name = await make(
         "(id BIGINT, amount NUMERIC, tags VARCHAR[], place STRUCT<lat DOUBLE PRECISION, name VARCHAR>, doc JSONB, at TIMESTAMPTZ, how VARCHAR, raw BYTEA, kind VARCHAR DEFAULT 'usual')",
@@ -129,7 +129,7 @@ test('webhooks into RisingWave', async (t) => {
     assert.deepEqual(await read(texts, 'body'), ["it's \\ null"]);
   });
 
-  await t.test('a row that does not fit in RisingWave is refused alone, and kept for its owner', async () => {
+  await t.test('a row that does not fit in RisingWave is refused alone and kept for its owner', async () => {
     const name = await make('(id INT, v VARCHAR NOT NULL)', '(id INT, v TEXT)');
     const sent = Array.from({ length: 60 }, (_, i) =>
       post(
@@ -204,7 +204,7 @@ test('webhooks into RisingWave', async (t) => {
     });
   });
 
-  await t.test('a table there that is not what it should be is 503, and the log says why', async () => {
+  await t.test('a missing or different RisingWave table gives 503, and the log says why', async () => {
     const name = await make('(id INT)', '(id INT, v TEXT)');
     assert.equal(await post(name, '{"id": 1, "v": "x"}'), 503);
     await until(() => headgate.stderr.includes(`has no column \\"v\\"`));
@@ -216,19 +216,23 @@ test('webhooks into RisingWave', async (t) => {
     await until(async () => (await post(name, '{"id": 2, "v": "x"}')) === 200);
   });
 
-  await t.test('into without a spool gives 503 during an outage', { skip: onStandInOnly }, async () => {
-    const name = await make('(id INT)', '(id INT)');
-    assert.equal(await post(name, '{"id": 1}'), 200);
-    await server.standIn.leave();
-    await until(async () => (await post(name, '{"id": 2}')) === 503);
-    assert.match(told.at(-1) ?? '', /engine_unavailable|commit_unknown/);
-    assert.equal(await post(name, '{"id": 3}'), 503);
-    await server.standIn.listen();
-    await until(async () => (await post(name, '{"id": 4}')) === 200);
-  });
+  await t.test(
+    'into without a spool gives 503 during an outage of RisingWave',
+    { skip: onStandInOnly },
+    async () => {
+      const name = await make('(id INT)', '(id INT)');
+      assert.equal(await post(name, '{"id": 1}'), 200);
+      await server.standIn.leave();
+      await until(async () => (await post(name, '{"id": 2}')) === 503);
+      assert.match(told.at(-1) ?? '', /engine_unavailable|commit_unknown/);
+      assert.equal(await post(name, '{"id": 3}'), 503);
+      await server.standIn.listen();
+      await until(async () => (await post(name, '{"id": 4}')) === 200);
+    },
+  );
 
   await t.test(
-    'into with a spool loses nothing in an outage under load',
+    'into with a spool loses no request in an outage of RisingWave under load',
     { skip: onStandInOnly },
     async () => {
       const [plain, keyed] = [
@@ -274,26 +278,30 @@ test('webhooks into RisingWave', async (t) => {
     },
   );
 
-  await t.test('a spooled row that RisingWave refuses is found alone', { skip: onStandInOnly }, async () => {
-    const name = await make('(id INT)', '(id INT)', ", spool = 'fallback'");
-    assert.equal(await post(name, '{"id": 0}'), 200);
-    await server.standIn.leave();
-    await until(async () => (await post(name, '{"id": 1}')) === 202);
-    assert.equal(await post(name, '{"id": "seven"}'), 202);
-    assert.equal(await post(name, '{"id": 2}'), 202);
-    await server.standIn.listen();
-    await until(async () => (await post(name, '{"id": 3}')) === 200);
-    const refused = `SELECT count(*)::int AS n FROM headgate.rejected_requests WHERE relation = '${name}'::regclass`;
-    await until(async () => (await run(refused)) === '[{"n":1}]');
-    assert.deepEqual(await read(`${name} WHERE id = 2`, 'id'), [2]);
-    // Its owner gives the table there a column that takes it, and tries it again.
-    await there(`DROP TABLE ${name}`);
-    await there(`CREATE TABLE ${name} (id VARCHAR)`);
-    await ok(
-      `SELECT headgate.retry_rejected(id) FROM headgate.rejected_requests WHERE relation = '${name}'::regclass`,
-    );
-    await until(async () => JSON.stringify(await read(name, 'id')) === '["seven"]');
-  });
+  await t.test(
+    'a spooled row that RisingWave refuses is kept, and its neighbours are stored',
+    { skip: onStandInOnly },
+    async () => {
+      const name = await make('(id INT)', '(id INT)', ", spool = 'fallback'");
+      assert.equal(await post(name, '{"id": 0}'), 200);
+      await server.standIn.leave();
+      await until(async () => (await post(name, '{"id": 1}')) === 202);
+      assert.equal(await post(name, '{"id": "seven"}'), 202);
+      assert.equal(await post(name, '{"id": 2}'), 202);
+      await server.standIn.listen();
+      await until(async () => (await post(name, '{"id": 3}')) === 200);
+      const refused = `SELECT count(*)::int AS n FROM headgate.rejected_requests WHERE relation = '${name}'::regclass`;
+      await until(async () => (await run(refused)) === '[{"n":1}]');
+      assert.deepEqual(await read(`${name} WHERE id = 2`, 'id'), [2]);
+      // Its owner gives the table there a column that takes it, and tries it again.
+      await there(`DROP TABLE ${name}`);
+      await there(`CREATE TABLE ${name} (id VARCHAR)`);
+      await ok(
+        `SELECT headgate.retry_rejected(id) FROM headgate.rejected_requests WHERE relation = '${name}'::regclass`,
+      );
+      await until(async () => JSON.stringify(await read(name, 'id')) === '["seven"]');
+    },
+  );
 
   await t.test(
     'an INSERT by into with unknown outcome is kept and repeated',
@@ -331,7 +339,7 @@ test('webhooks into RisingWave', async (t) => {
     assert.ok(inserts.length > 0 && inserts.every(({ persistent }) => persistent));
   });
 
-  await t.test('no password of into is shown anywhere', async () => {
+  await t.test('the password of into appears in no log, answer or view', async () => {
     const everywhere = [
       headgate.stderr,
       headgate.stdout,

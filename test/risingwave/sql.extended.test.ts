@@ -73,7 +73,7 @@ suite('SQL of RisingWave over HTTP', () => {
   });
 
   test(
-    'a statement that runs too long is cancelled when its client leaves',
+    'a running SQL statement of RisingWave is cancelled when its HTTP client leaves',
     { skip: onStandInOnly },
     async (t) => {
       const { gateway, client } = await openRisingWave(t);

@@ -38,7 +38,7 @@ const refused: readonly (readonly [string, RegExp])[] = [
   ['SELECT nonsense', /Failed to run the query\n\nCaused by/],
 ];
 
-suite('RisingWave, as it is believed to be', () => {
+suite("RisingWave's behaviour that Headgate relies on", () => {
   test('RisingWave refuses statements it does not have', async (t) => {
     const { client, table } = await openRisingWave(t);
     const name = table();
@@ -79,7 +79,7 @@ suite('RisingWave, as it is believed to be', () => {
     assert.deepEqual((await client.query(`SELECT count(*)::int AS n FROM ${name}`)).rows, [{ n: 5 }]);
   });
 
-  test('the extended protocol: one statement a Parse, names once, text parameters', async (t) => {
+  test("RisingWave's extended protocol accepts one statement a Parse, and text parameters", async (t) => {
     const { client, table } = await openRisingWave(t);
     const name = table();
     await client.query(`CREATE TABLE ${name} (a INT, b VARCHAR[])`);
