@@ -47,7 +47,7 @@ test('every link of every documentation page leads somewhere', () => {
   assert.deepEqual(broken, []);
 });
 
-test('every decision named by number exists', () => {
+test('every decision that sources and pages name by number exists', () => {
   const known = new Set(readdirSync(join(root, 'docs/decisions')).map((name) => name.slice(0, 4)));
   const files = ['src', 'test', 'bench', 'scripts', 'deploy', 'docs'].flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })

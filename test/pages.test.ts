@@ -8,7 +8,7 @@ import { senders } from '../src/senders/senders.ts';
 const page = (path: string): Promise<string> =>
   readFile(fileURLToPath(new URL(`../../docs/${path}`, import.meta.url)), 'utf8');
 
-test('a sender that signs the URL says what must be set in front of the first statement', async () => {
+test('the page of a sender that signs the URL names HEADGATE_PUBLIC_URL before its first statement', async () => {
   const signing = [...senders.values()].filter(({ signsUrl }) => signsUrl);
   assert.ok(signing.length > 0);
   for (const { id } of signing) {
@@ -18,7 +18,7 @@ test('a sender that signs the URL says what must be set in front of the first st
   }
 });
 
-test('a sender that names its deliveries comes with the SQL that knows them again', async () => {
+test("pages of senders with delivery ids show dedupe = 'sender' and a PRIMARY KEY", async () => {
   for (const id of ['github', 'stripe', 'svix', 'shopify']) {
     const text = await page(`senders/${id}.md`);
     assert.match(text, /CREATE TABLE .*dedupe = 'sender'/, id);
@@ -40,7 +40,7 @@ const unsaid: readonly [path: string, says: RegExp][] = [
   ['deploy/upgrading.md', /set every secret again/],
 ];
 
-test('each documentation page has the facts that it must have', async () => {
+test('documentation pages contain required facts and no outdated ones', async () => {
   for (const [path, says] of said) assert.match(await page(path), says, path);
   for (const [path, says] of unsaid) assert.doesNotMatch(await page(path), says, path);
 });
@@ -63,7 +63,7 @@ const readTwice = [
   /\breads? [45]\d\d\b/i,
 ];
 
-test('no sentence is built as those that a new reader had to read twice', async () => {
+test('documentation and metric helps contain none of the constructions that are hard to read', async () => {
   const folders = ['', 'operating/', 'deploy/', 'sql/'];
   const root = fileURLToPath(new URL('../../', import.meta.url));
   const listed = await Promise.all(

@@ -46,7 +46,7 @@ function roomOf(name: string): string {
   return path[0] ?? '';
 }
 
-suite('repository', () => {
+suite("the repository's own rules", () => {
   test('source imports run one way', () => {
     const layerOf = (room: string) => layers.findIndex((rooms) => rooms.includes(room));
     const wrong: string[] = [];
@@ -61,7 +61,7 @@ suite('repository', () => {
     assert.deepEqual(wrong, []);
   });
 
-  test('no file, and no test, outside the page imports one of the page', () => {
+  test('no file outside src/console/page imports one of the page', () => {
     const page = 'src/console/page/';
     const outside = [...sources, ...filesBelow('test').filter((name) => name.endsWith('.ts'))].filter(
       (name) => !name.startsWith(page),
@@ -130,7 +130,7 @@ suite('repository', () => {
     );
   });
 
-  test('process.env and process.argv are read in cli.ts only', () => {
+  test('source files other than cli.ts do not read process.env and process.argv', () => {
     assert.deepEqual(
       code.filter((name) => /process\.(env|argv)\b/.test(read(name))),
       ['src/app/cli.ts'],

@@ -40,7 +40,7 @@ const files = {
     console.log('started', child.pid);`,
 };
 
-suite('npm test', () => {
+suite('runs of npm test', () => {
   for (const [args, ran] of [
     [[], ['plain.test.js']],
     [['--extended'], ['more.extended.test.js', 'rows.extended.pg.test.js']],
@@ -65,7 +65,7 @@ suite('npm test', () => {
     });
 
   for (const ci of [false, true])
-    test(`a missing tool ${ci ? 'fails where CI=true' : 'is said and passed over'}`, async (t) => {
+    test(`a test whose tool is missing ${ci ? 'fails where CI=true' : 'is reported as skipped'}`, async (t) => {
       const { code, stdout } = await runSuite(t, ['needs.test.js'], [], ci);
       assert.equal(code, ci ? 1 : 0, stdout);
       assert.match(stdout, ci ? /^# fail 1$/m : /^# skipped 1$/m);
@@ -78,7 +78,7 @@ suite('npm test', () => {
     assert.match(stdout, /^\*\*\* dist\/hangs\.test\.js did not end within 0\.02 minutes$/m);
   });
 
-  test('a process that a test file leaves is killed and named', { skip: !existsSync('/proc') }, async (t) => {
+  test('a process left by a test file is killed and named', { skip: !existsSync('/proc') }, async (t) => {
     const { stdout } = await runSuite(t, ['leaves.test.js'], []);
     assert.match(stdout, /^# left running: .*setInterval.*, by dist\/leaves\.test\.js$/m);
     const pid = Number(/started (\d+)/.exec(stdout)?.[1]);

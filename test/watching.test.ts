@@ -116,8 +116,8 @@ interface Panel {
   readonly targets?: readonly { readonly expr: string }[];
 }
 
-suite('deploy/', () => {
-  test('alert rules are well-formed, name metrics that exist, and lead to an explanation', async () => {
+suite('alert rules and dashboards in deploy/', () => {
+  test('alert rules are well-formed, name existing metrics and link to an explanation', async () => {
     const known = await knownMetrics();
     const { groups } = parse(read('deploy/prometheus/alerts.yaml')) as {
       groups: readonly { readonly rules: readonly Rule[] }[];
@@ -145,7 +145,7 @@ suite('deploy/', () => {
     }
   });
 
-  test('the dashboard is well-formed, names metrics that exist, and says what each panel shows', async () => {
+  test('the Grafana dashboard is well-formed, names existing metrics and describes each panel', async () => {
     const known = await knownMetrics();
     const { panels, templating } = JSON.parse(read('deploy/grafana/headgate.json')) as {
       panels: readonly Panel[];

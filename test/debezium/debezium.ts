@@ -24,79 +24,83 @@ const page = 'docs/passing-on.md';
 const password = 'a password of root';
 const tables = ['events', 'orders', 'readings'];
 
-test('Debezium has every change of the log once, whoever is killed', { timeout: 570_000 }, async (t) => {
-  const { seed, random } = seededRandom();
-  t.diagnostic(`HEADGATE_TEST_SEED=${seed}`);
-  const below = (count: number): number => Math.floor(random() * count);
-  const stage = await Stage.open(t);
-  await stage.make();
-  const load = new Load(stage, below);
-  onEnd(t, 'load', () => load.stop());
-  // What is there before anybody reads is copied first.
-  await load.until(300);
-  const properties = join(stage.folder, 'debezium.properties');
-  await writeFile(properties, await stage.properties());
-  const reader = new DebeziumReader(process.env['HEADGATE_DEBEZIUM'] ?? '', properties);
-  onEnd(t, 'reader', () => reader.close());
-  const readMore = (count: number): Promise<void> => {
-    const from = reader.events.length;
-    return within(60_000, async () =>
-      assert.ok(reader.events.length >= from + count, reader.stderr.slice(-2_000)),
+test(
+  'Debezium reads every change once while it, Headgate and PostgreSQL are killed',
+  { timeout: 570_000 },
+  async (t) => {
+    const { seed, random } = seededRandom();
+    t.diagnostic(`HEADGATE_TEST_SEED=${seed}`);
+    const below = (count: number): number => Math.floor(random() * count);
+    const stage = await Stage.open(t);
+    await stage.make();
+    const load = new Load(stage, below);
+    onEnd(t, 'load', () => load.stop());
+    // What is there before anybody reads is copied first.
+    await load.until(300);
+    const properties = join(stage.folder, 'debezium.properties');
+    await writeFile(properties, await stage.properties());
+    const reader = new DebeziumReader(process.env['HEADGATE_DEBEZIUM'] ?? '', properties);
+    onEnd(t, 'reader', () => reader.close());
+    const readMore = (count: number): Promise<void> => {
+      const from = reader.events.length;
+      return within(60_000, async () =>
+        assert.ok(reader.events.length >= from + count, reader.stderr.slice(-2_000)),
+      );
+    };
+
+    // One is killed while it copies, or soon after.
+    await readMore(1);
+    await reader.kill();
+    for (const what of [
+      'reader',
+      'SIGTERM',
+      'reader',
+      'SIGKILL',
+      'reader',
+      'SIGKILL',
+      'SIGTERM',
+      'reader',
+      'reader',
+    ] as const) {
+      await readMore(100 + below(300));
+      await delay(random() * 200);
+      if (what === 'reader') await reader.kill();
+      else await stage.again(what);
+    }
+    await readMore(100);
+    await load.stop();
+
+    const root = await stage.client();
+    const log = (await peekChanges(root, 'witness', 'changes')).map(lineOfLog);
+    const streamed = (): readonly string[] => once(reader.events.filter(({ op }) => op !== 'r'));
+    const last = log.at(-1);
+    await within(60_000, async () => assert.ok(streamed().includes(last ?? ''), reader.stderr.slice(-2_000)));
+    await reader.kill();
+
+    const changes = streamed();
+    const first = log.indexOf(changes[0] ?? '');
+    assert.ok(first >= 0, 'what was read is in the log');
+    assert.deepEqual(changes.slice(0, 5), log.slice(first, first + 5));
+    assert.deepEqual(changes, log.slice(first), 'each change of the log once, in its order');
+    for (const table of tables) {
+      const { rows } = await root.query<Record<string, unknown>>(`SELECT * FROM ${table}`);
+      // What was sent again after a kill may be stored twice, and was then read twice above.
+      const stored = [...new Set(rows.map((row) => textOf(Object.values(row).map(textOfValue))))].sort();
+      assert.deepEqual(replayed(reader.events, table), stored, table);
+    }
+    const acknowledged = new Set(
+      (await root.query<{ n: number }>("SELECT (data->>'n')::int AS n FROM events")).rows.map(({ n }) => n),
     );
-  };
-
-  // One is killed while it copies, or soon after.
-  await readMore(1);
-  await reader.kill();
-  for (const what of [
-    'reader',
-    'SIGTERM',
-    'reader',
-    'SIGKILL',
-    'reader',
-    'SIGKILL',
-    'SIGTERM',
-    'reader',
-    'reader',
-  ] as const) {
-    await readMore(100 + below(300));
-    await delay(random() * 200);
-    if (what === 'reader') await reader.kill();
-    else await stage.again(what);
-  }
-  await readMore(100);
-  await load.stop();
-
-  const root = await stage.client();
-  const log = (await peekChanges(root, 'witness', 'changes')).map(lineOfLog);
-  const streamed = (): readonly string[] => once(reader.events.filter(({ op }) => op !== 'r'));
-  const last = log.at(-1);
-  await within(60_000, async () => assert.ok(streamed().includes(last ?? ''), reader.stderr.slice(-2_000)));
-  await reader.kill();
-
-  const changes = streamed();
-  const first = log.indexOf(changes[0] ?? '');
-  assert.ok(first >= 0, 'what was read is in the log');
-  assert.deepEqual(changes.slice(0, 5), log.slice(first, first + 5));
-  assert.deepEqual(changes, log.slice(first), 'each change of the log once, in its order');
-  for (const table of tables) {
-    const { rows } = await root.query<Record<string, unknown>>(`SELECT * FROM ${table}`);
-    // What was sent again after a kill may be stored twice, and was then read twice above.
-    const stored = [...new Set(rows.map((row) => textOf(Object.values(row).map(textOfValue))))].sort();
-    assert.deepEqual(replayed(reader.events, table), stored, table);
-  }
-  const acknowledged = new Set(
-    (await root.query<{ n: number }>("SELECT (data->>'n')::int AS n FROM events")).rows.map(({ n }) => n),
-  );
-  assert.deepEqual(
-    load.answered.filter((n) => !acknowledged.has(n)),
-    [],
-    'what was answered 200 is stored',
-  );
-  t.diagnostic(
-    `${changes.length} changes, ${reader.events.length - changes.length} copied or read again, in ${reader.begun.length} processes; ${load.answered.length} events answered 200`,
-  );
-});
+    assert.deepEqual(
+      load.answered.filter((n) => !acknowledged.has(n)),
+      [],
+      'what was answered 200 is stored',
+    );
+    t.diagnostic(
+      `${changes.length} changes, ${reader.events.length - changes.length} copied or read again, in ${reader.begun.length} processes; ${load.answered.length} events answered 200`,
+    );
+  },
+);
 
 class Stage {
   readonly folder: string;

@@ -61,10 +61,10 @@ const clients: readonly Client[] = [
   ...['tokio-postgres', 'sqlx'].flatMap((driver) => taking(HEADGATE_ENGINES_RUST, driver, driver)),
 ];
 
-test('clients of other languages', async (t) => {
+test('PostgreSQL clients of other languages work through the SQL port', async (t) => {
   const headgate = await startHeadgate(t, { env: { HEADGATE_SQL_PASSWORD: password } });
   for (const { name, tables, command } of clients)
-    await t.test(name, async () => {
+    await t.test(`the client ${name} creates tables and inserts rows through the SQL port`, async () => {
       const [program = '', ...args] = command(`127.0.0.1:${headgate.ports.sql.port}/dev`);
       const { code, stderr } = await run(program, args);
       assert.equal(code, 0, stderr);

@@ -19,7 +19,7 @@ const words = (process.env['HEADGATE_ENGINES_ONLY'] ?? '').split(',').filter((wo
 
 for (const { name, needs = [], open, refused } of conditions) {
   if (words.length > 0 && !words.some((word) => name.toLowerCase().includes(word.toLowerCase()))) continue;
-  test(name, async (t) => {
+  test(`Headgate works, or refuses to start, with ${name}`, async (t) => {
     const missing = needs.filter((it) => findTool(it) === null);
     if (missing.length > 0) {
       untried.push(`${name}: ${missing.join(', ')} not installed`);

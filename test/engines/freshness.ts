@@ -256,21 +256,24 @@ async function runStart(
 const wanted = (name: string) => onlyPlaces.length === 0 || onlyPlaces.some((word) => name.includes(word));
 
 if (wanted('embedded'))
-  test('freshness: embedded', async (t) => {
+  test('changes of the catalog count at once on the embedded engine', async (t) => {
     for (let i = 0; i < starts; i++)
-      await t.test(`start ${i + 1}`, async (each) => {
-        const headgate = await startHeadgate(each);
-        const client = await headgate.client(each);
-        await client.query('CREATE ROLE fresh_owner');
-        await runStart(each, 'embedded', headgate, headgate, 'dev');
-      });
+      await t.test(
+        `changes of the catalog count at once on the embedded engine (start ${i + 1})`,
+        async (each) => {
+          const headgate = await startHeadgate(each);
+          const client = await headgate.client(each);
+          await client.query('CREATE ROLE fresh_owner');
+          await runStart(each, 'embedded', headgate, headgate, 'dev');
+        },
+      );
   });
 
 for (const [major, bin] of [
   ['15', debianBin],
   ['18', undefined],
 ] as const)
-  test(`freshness: PostgreSQL ${major}`, async (t) => {
+  test(`changes of the catalog count at once on PostgreSQL ${major}`, async (t) => {
     if (major === '15' && findTool(`${debianBin}/postgres`) === null) return skipFor(t, 'PostgreSQL 15');
     // As its users have it: compiled queries are on, and what is committed is on the disk.
     const server = await startTcpServer(bin, ['jit=on', 'max_connections=300']);
@@ -284,9 +287,9 @@ for (const [major, bin] of [
         continue;
       }
       const database = `fresh_${i}`;
-      await t.test(`fill ${label}`, (each) => fill(each, server, database, tables));
+      await t.test(`the tables for ${label} are created`, (each) => fill(each, server, database, tables));
       for (let time = 0; time < starts; time++)
-        await t.test(`${label}, start ${time + 1}`, async (each) => {
+        await t.test(`changes of the catalog count at once on ${label} (start ${time + 1})`, async (each) => {
           const dsn = { HEADGATE_DATABASE_URL: await url(each, server, database), HEADGATE_MASTER_KEY: key };
           const headgate = await startHeadgate(each, { env: { ...dsn, ...env } });
           const other = atAnother === true ? await startHeadgate(each, { env: dsn }) : headgate;

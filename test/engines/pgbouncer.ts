@@ -12,8 +12,8 @@ const program = process.env['HEADGATE_ENGINES_PGBOUNCER'] ?? '';
 const tables = 250;
 const rounds = 3;
 
-suite('PgBouncer that follows prepared statements, transaction pooling', () => {
-  test(`${tables} tables get one request after the other, and each is stored`, async (t) => {
+suite('PgBouncer with prepared statements in transaction mode', () => {
+  test(`webhooks to ${tables} tables in turn are all stored behind PgBouncer with prepared statements`, async (t) => {
     if (program === '') return skipFor(t, 'a PgBouncer of 1.24 or later');
     const server = await startTcpServer();
     onEnd(t, 'server', () => server.close());

@@ -26,86 +26,90 @@ const totals = `SELECT tenant, to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:M
   FROM orders GROUP BY 1, 2`;
 const eventTotals = `SELECT data->>'tenant' AS tenant, count(*)::text AS n, sum((data->>'amount')::numeric(12,2))::numeric(20,2)::text AS amount FROM events GROUP BY 1`;
 
-test('what Flink computes is what PostgreSQL says, whoever is killed', { timeout: 900_000 }, async (t) => {
-  const { seed, random } = seededRandom();
-  t.diagnostic(`HEADGATE_TEST_SEED=${seed}`);
-  const below = (count: number): number => Math.floor(random() * count);
-  const stage = await Stage.open(t);
-  const root = await stage.client();
-  await root.query(`CREATE TABLE orders (id BIGINT PRIMARY KEY, tenant TEXT, amount NUMERIC(12,2), at TIMESTAMPTZ DEFAULT now()) WITH (connector = 'webhook');
+test(
+  'Flink computes the same totals as PostgreSQL while it, Headgate and the engine are killed',
+  { timeout: 900_000 },
+  async (t) => {
+    const { seed, random } = seededRandom();
+    t.diagnostic(`HEADGATE_TEST_SEED=${seed}`);
+    const below = (count: number): number => Math.floor(random() * count);
+    const stage = await Stage.open(t);
+    const root = await stage.client();
+    await root.query(`CREATE TABLE orders (id BIGINT PRIMARY KEY, tenant TEXT, amount NUMERIC(12,2), at TIMESTAMPTZ DEFAULT now()) WITH (connector = 'webhook');
     CREATE TABLE events (data JSONB) WITH (connector = 'webhook')`);
-  await root.query(await commandsOf(page, 'reader'));
-  await root.query(await commandsOf(page, 'computed'));
-  await root.end();
-  let sent = 0;
-  /** Each is sent until it is answered 200. */
-  const send = async (count: number): Promise<void> => {
-    for (let i = 0; i < count; i += 10)
-      await Promise.all(
-        Array.from({ length: 10 }, () => {
-          const row = `"tenant":"t${below(5)}","amount":${below(10_000)}.${10 + below(90)}`;
-          return below(3) === 0
-            ? stage.post('events', `{${row}}`)
-            : stage.post('orders', `{"id":${below(300)},${row}}`);
-        }),
-      );
-    sent += count;
-  };
-  const remove = async (): Promise<void> => {
-    const client = await stage.client();
-    await client.query(`DELETE FROM orders WHERE id < ${below(100)}`);
-    await client.end();
-  };
-  const same = (): Promise<void> =>
-    within(waitMs, async () => {
+    await root.query(await commandsOf(page, 'reader'));
+    await root.query(await commandsOf(page, 'computed'));
+    await root.end();
+    let sent = 0;
+    /** Each is sent until it is answered 200. */
+    const send = async (count: number): Promise<void> => {
+      for (let i = 0; i < count; i += 10)
+        await Promise.all(
+          Array.from({ length: 10 }, () => {
+            const row = `"tenant":"t${below(5)}","amount":${below(10_000)}.${10 + below(90)}`;
+            return below(3) === 0
+              ? stage.post('events', `{${row}}`)
+              : stage.post('orders', `{"id":${below(300)},${row}}`);
+          }),
+        );
+      sent += count;
+    };
+    const remove = async (): Promise<void> => {
       const client = await stage.client();
-      try {
-        for (const [view, query] of [
-          ['totals', totals],
-          ['event_totals', eventTotals],
-        ] as const) {
-          const columns =
-            view === 'totals' ? 'tenant, minute, n::text, amount::text' : 'tenant, n::text, amount::text';
-          const { rows: computed } = await client.query<object>(
-            `SELECT ${columns} FROM views.${view} ORDER BY 1, 2`,
-          );
-          const { rows: stored } = await client.query<object>(`SELECT * FROM (${query}) q ORDER BY 1, 2`);
-          assert.deepEqual(
-            computed,
-            stored,
-            `${await readersOf(client)}\n${stage.job.resumed.slice(-20_000)}\n${stage.job.stderr.slice(-2_000)}`,
-          );
+      await client.query(`DELETE FROM orders WHERE id < ${below(100)}`);
+      await client.end();
+    };
+    const same = (): Promise<void> =>
+      within(waitMs, async () => {
+        const client = await stage.client();
+        try {
+          for (const [view, query] of [
+            ['totals', totals],
+            ['event_totals', eventTotals],
+          ] as const) {
+            const columns =
+              view === 'totals' ? 'tenant, minute, n::text, amount::text' : 'tenant, n::text, amount::text';
+            const { rows: computed } = await client.query<object>(
+              `SELECT ${columns} FROM views.${view} ORDER BY 1, 2`,
+            );
+            const { rows: stored } = await client.query<object>(`SELECT * FROM (${query}) q ORDER BY 1, 2`);
+            assert.deepEqual(
+              computed,
+              stored,
+              `${await readersOf(client)}\n${stage.job.resumed.slice(-20_000)}\n${stage.job.stderr.slice(-2_000)}`,
+            );
+          }
+        } finally {
+          await client.end();
         }
-      } finally {
-        await client.end();
-      }
-    });
+      });
 
-  // What is there before is copied first.
-  await send(300);
-  stage.job.start();
-  await same();
-  for (const what of ['flink', 'SIGKILL', 'flink', 'SIGTERM'] as const) {
-    await send(200 + below(200));
-    await remove();
-    // What goes on from must be there.
-    await within(waitMs, async () => assert.ok(stage.job.newest !== null, stage.job.stderr.slice(-2_000)));
-    const killed = what === 'flink' ? stage.killFlink() : stage.again(what);
-    await Promise.all([killed, send(100)]);
-    await send(100);
+    // What is there before is copied first.
+    await send(300);
+    stage.job.start();
     await same();
-  }
-  const client = await stage.client();
-  const { rows } = await client.query<{ slot_name: string; moves: boolean }>(
-    'SELECT slot_name, confirmed_flush_lsn IS NOT NULL AS moves FROM pg_replication_slots ORDER BY 1',
-  );
-  assert.deepEqual(
-    rows.map(({ slot_name: slot }) => slot),
-    ['flink_events', 'flink_orders'],
-  );
-  await client.end();
-  t.diagnostic(`${sent} webhooks`);
-});
+    for (const what of ['flink', 'SIGKILL', 'flink', 'SIGTERM'] as const) {
+      await send(200 + below(200));
+      await remove();
+      // What goes on from must be there.
+      await within(waitMs, async () => assert.ok(stage.job.newest !== null, stage.job.stderr.slice(-2_000)));
+      const killed = what === 'flink' ? stage.killFlink() : stage.again(what);
+      await Promise.all([killed, send(100)]);
+      await send(100);
+      await same();
+    }
+    const client = await stage.client();
+    const { rows } = await client.query<{ slot_name: string; moves: boolean }>(
+      'SELECT slot_name, confirmed_flush_lsn IS NOT NULL AS moves FROM pg_replication_slots ORDER BY 1',
+    );
+    assert.deepEqual(
+      rows.map(({ slot_name: slot }) => slot),
+      ['flink_events', 'flink_orders'],
+    );
+    await client.end();
+    t.diagnostic(`${sent} webhooks`);
+  },
+);
 
 /** What Flink's sources hold at the server, should they be behind. */
 async function readersOf(client: Client): Promise<string> {

@@ -91,7 +91,7 @@ const refusedWith = (words: string) => (error: unknown) => {
 };
 
 suite('the Headgate resource on a real API server', () => {
-  test('each rule of the CRD takes one spec, and refuses another in its own words', async (t) => {
+  test('each rule of the CRD accepts a valid spec and refuses an invalid one with its own message', async (t) => {
     const live = await LiveCluster.open(t);
     const all = rulesOf(headgateSchema as Ruled, '');
     for (const [rule, taken, refused] of rules) {
@@ -105,7 +105,7 @@ suite('the Headgate resource on a real API server', () => {
     assert.equal(all.length, rules.length + others.length, 'every rule is tried');
   });
 
-  test('a name may have 50 characters; the class of a volume stays', async (t) => {
+  test('a Headgate resource may have a name of 50 characters, and its storage class cannot change', async (t) => {
     const live = await LiveCluster.open(t);
     await live.tried({}, { name: 'a'.repeat(50) });
     await assert.rejects(
@@ -124,7 +124,7 @@ suite('the Headgate resource on a real API server', () => {
     await live.patch('Headgate', 'plain', { spec: { storage: { storageClassName: 'fast' } } });
   });
 
-  test('takes what the operator takes, and refuses what the stand-in refuses', async (t) => {
+  test('a real API server accepts and refuses the same specs of Headgate resources as the stand-in', async (t) => {
     const live = await LiveCluster.open(t);
     for (const [name, spec] of specMatrix()) {
       const kept = await live.tried(spec);
@@ -136,7 +136,7 @@ suite('the Headgate resource on a real API server', () => {
     }
   });
 
-  test('a field that is not known is refused where that is asked for, and not kept where it is not', async (t) => {
+  test('an unknown field of a Headgate resource is refused by strict validation and dropped without it', async (t) => {
     const live = await LiveCluster.open(t);
     const spec = { enableWebhookListner: true, ports: { smtp: 25 } } as HeadgateSpec;
     await assert.rejects(live.tried(spec, { validation: 'Strict' }), (error) => {
@@ -151,7 +151,7 @@ suite('the Headgate resource on a real API server', () => {
     assert.deepEqual((await live.tried(spec))['spec'], { ports: {} });
   });
 
-  test('the status is written beside the spec, and pods are counted by scale', async (t) => {
+  test('a Headgate resource has status and scale subresources', async (t) => {
     const live = await LiveCluster.open(t);
     await live.create('hooks', { replicas: 3, databaseUrlSecret });
     await live.patch('Headgate', 'hooks', { status: { readyReplicas: 3 } });

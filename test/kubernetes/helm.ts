@@ -59,7 +59,7 @@ async function open(t: TestContext, namespace: string): Promise<Release> {
 }
 
 suite('the chart on a real control plane', () => {
-  test('is installed, upgraded, rolled back, uninstalled, and installed again with the same key', async (t) => {
+  test('the chart is installed, upgraded, rolled back, uninstalled and installed again with the same master key', async (t) => {
     const release = await open(t, 'helm-life');
     await release.helm('install', 'hooks', chartPath);
     const installed = await release.names();
@@ -93,7 +93,7 @@ suite('the chart on a real control plane', () => {
     await release.hasPods(1);
   });
 
-  test('an upgrade that cannot be is refused before anything is changed', async (t) => {
+  test('an impossible upgrade of the chart is refused before anything is changed', async (t) => {
     const release = await open(t, 'helm-refused');
     await release.helm('install', 'hooks', chartPath);
     const upgrade = (...set: string[]) =>
@@ -107,7 +107,7 @@ suite('the chart on a real control plane', () => {
     await release.hasPods(1);
   });
 
-  test('every kind of release is taken, and its pods are admitted', async (t) => {
+  test("each release of the chart's matrix is installed, and its pods are admitted", async (t) => {
     const release = await open(t, 'helm-matrix');
     const { kube } = release;
     const here = '--namespace=helm-matrix';
@@ -126,7 +126,7 @@ suite('the chart on a real control plane', () => {
     }
   });
 
-  test('helm test makes its pod, which is admitted, and says that it did not end', async (t) => {
+  test('the pod of helm test is admitted, and helm test reports that it did not end', async (t) => {
     const release = await open(t, 'helm-test');
     await release.helm('install', 'hooks', chartPath);
     const tested = await release.kube.try('helm', ['test', 'hooks', '--namespace=helm-test', '--timeout=5s']);
@@ -136,7 +136,7 @@ suite('the chart on a real control plane', () => {
     assert.equal(await release.get('pod', 'hooks-headgate-test', phase), 'Pending');
   });
 
-  test('a release of the chart before this one is upgraded', async (t) => {
+  test('a release of the previous chart is upgraded with the same objects and master key', async (t) => {
     const before = await deployedBefore(t, 'helm/headgate');
     if (before === null) return t.skip('this checkout has no chart before this one');
     const release = await open(t, 'helm-upgrade');

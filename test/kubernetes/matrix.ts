@@ -39,7 +39,7 @@ const secret = (name: string, key: string, value: string) => ({
 });
 
 suite('the operator on a real control plane', () => {
-  test('every spec of the matrix is made, admitted, and left alone afterwards', async (t) => {
+  test('the operator deploys each spec of the matrix on a real control plane and then leaves it alone', async (t) => {
     const kube = await Kube.open(t);
     await kube.deployOperator();
     const others = [
@@ -122,7 +122,7 @@ suite('the operator on a real control plane', () => {
     await kube.run('kubectl', ['delete', 'headgate', '--all', '--timeout=120s', here]);
   });
 
-  test('deploy/operator of before becomes this one, and what it looked after stays', async (t) => {
+  test('an upgrade of the operator keeps the objects of its Headgate resources', async (t) => {
     const before = await deployedBefore(t, 'operator');
     if (before === null) return t.skip('this checkout has no operator before this one');
     const kube = await Kube.open(t);

@@ -14,7 +14,7 @@ const ours = '--selector=app.kubernetes.io/managed-by=headgate-operator';
 const asAskedFor = /^False AsAskedFor/;
 
 suite('the operator as it is shipped', () => {
-  test('makes what is asked for, which is admitted, and asks for nothing that it may not do', async (t) => {
+  test('the operator deploys Headgate resources on a real control plane within its rights', async (t) => {
     const kube = await Kube.open(t);
     await kube.deployOperator();
     const operator = await kube.startOperator(t, 'one');
@@ -98,7 +98,7 @@ suite('the operator as it is shipped', () => {
     assert.doesNotMatch(operator.log(), /forbidden/);
   });
 
-  test('may do nothing else: each of these is forbidden', async (t) => {
+  test("the operator's service account is forbidden everything else", async (t) => {
     const kube = await Kube.open(t);
     await kube.deployOperator();
     const config = `--kubeconfig=${await kube.accountConfig()}`;
@@ -136,7 +136,7 @@ suite('the operator as it is shipped', () => {
     assert.match(patched.stderr, /cannot patch resource "secrets"/);
   });
 
-  test('of two one is at work; killed, the other takes its lease when that has run out', async (t) => {
+  test('of two operators one leads, and the other takes over when the lease of a killed one has expired', async (t) => {
     const kube = await Kube.open(t);
     await kube.deployOperator();
     const operators = new Map([
@@ -165,7 +165,7 @@ suite('the operator as it is shipped', () => {
     await kube.run('kubectl', ['delete', 'headgate', '--all', '--timeout=60s', '--namespace=election']);
   });
 
-  test('a field of ours that somebody else applies is a conflict, and forced it is put back', async (t) => {
+  test('the operator restores a field that somebody else applied with --force-conflicts', async (t) => {
     const kube = await Kube.open(t);
     await kube.deployOperator();
     await kube.startOperator(t, 'one');
@@ -197,7 +197,7 @@ suite('the operator as it is shipped', () => {
     await kube.run('kubectl', ['delete', 'headgate', '--all', '--timeout=60s', here]);
   });
 
-  test('a quota, a volume that cannot grow, a kind that is not there: told in the words of the API server', async (t) => {
+  test("the operator reports exceeded quotas, volumes that cannot grow and missing kinds in the API server's words", async (t) => {
     const kube = await Kube.open(t);
     await kube.deployOperator();
     await kube.startOperator(t, 'one');
@@ -238,7 +238,7 @@ suite('the operator as it is shipped', () => {
     await kube.run('kubectl', ['delete', 'headgate', '--all', '--timeout=60s', here]);
   });
 
-  test('a Headgate that is deleted while no operator runs waits for one', async (t) => {
+  test('a Headgate resource that is deleted while no operator runs waits for one', async (t) => {
     const kube = await Kube.open(t);
     await kube.deployOperator();
     const operator = await kube.startOperator(t, 'one');

@@ -15,7 +15,7 @@ const values = [
 const waiting = ['--wait', '--timeout=180s'];
 
 suite('the chart on a node', () => {
-  test('is installed, tested, upgraded and rolled back without a failed request, and uninstalled', async (t) => {
+  test('the chart is installed, upgraded and rolled back on a node without a failed request, and uninstalled', async (t) => {
     const secrets = { 'hooks-database': `url=${await startDatabase(t)}` };
     const hooks = await Hooks.open(t, 'chart', 'hooks-headgate', secrets);
     await hooks.helm('install', 'hooks', chartPath, ...values, ...waiting);
@@ -54,7 +54,7 @@ suite('the chart on a node', () => {
     await within(settleMs, async () => assert.deepEqual(await hooks.pods(), []));
   });
 
-  test('helm test fails when a pod does not serve, and says which', async (t) => {
+  test('helm test fails when a pod does not serve, and names it', async (t) => {
     // Nobody is at that port.
     const secrets = { 'hooks-database': 'url=postgresql://root@10.95.0.1:1/dev' };
     const hooks = await Hooks.open(t, 'chart-away', 'hooks-headgate', secrets);

@@ -58,7 +58,7 @@ function processOf(uid: string): number {
 }
 
 suite('the operator on a node', () => {
-  test('replaces pods, one is killed, the node is drained: what is answered with 200 is stored', async (t) => {
+  test('requests answered 200 are stored while the operator replaces pods, one is killed and the node is drained', async (t) => {
     await deployed(t);
     const hooks = await Hooks.open(t, 'operated', 'hooks', {
       [databaseUrlSecret.name]: `${databaseUrlSecret.key}=${await startDatabase(t)}`,
@@ -110,7 +110,7 @@ suite('the operator on a node', () => {
     assert.deepEqual(auditOfOperator().filter(isForbidden), []);
   });
 
-  test('the embedded engine has its rows on a volume of the node, over a change and a kill', async (t) => {
+  test('the embedded engine in a pod keeps its rows on a volume over a change and a kill', async (t) => {
     await deployed(t);
     const hooks = await Hooks.open(t, 'embedded', 'hooks', { 'hooks-sql': 'password=of-root' });
     const folder = await temporaryFolder(t);

@@ -18,7 +18,7 @@ for (const [name, token] of [
   ['without a token', null],
   ['with a token', 'a-token-of-the-test'],
 ] as const)
-  test(name, { timeout: 600_000 }, async (t) => {
+  test(`Schemathesis finds no fault in the events gateway ${name}`, { timeout: 600_000 }, async (t) => {
     const folder = await temporaryFolder(t);
     const headgate = await startHeadgate(t, { env: token === null ? {} : { EVENTS_API_TOKEN: token } });
     const root = await headgate.client(t);

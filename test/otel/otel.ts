@@ -67,7 +67,7 @@ async function collector(t: TestContext) {
 }
 
 test(
-  'the collector’s receiver takes every span and every metric, as they were meant',
+  "the OpenTelemetry Collector accepts Headgate's spans and metrics unchanged",
   { timeout: 120_000 },
   async (t) => {
     const { url, spans, metrics } = await collector(t);

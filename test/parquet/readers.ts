@@ -16,7 +16,7 @@ assert(python !== undefined, 'HEADGATE_PARQUET_PYTHON is not set');
 const script = fileURLToPath(new URL('../../../test/parquet/readers.py', import.meta.url));
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 
-test('PyArrow and DuckDB read every value as it is in the table', async (t) => {
+test("PyArrow and DuckDB read the same values from headgate export's Parquet as from NDJSON", async (t) => {
   const database = await testDatabase(t);
   const client = await database.connect();
   await client.query(`ALTER DATABASE ${database.name} SET timezone = 'UTC'`);

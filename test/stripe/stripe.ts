@@ -14,7 +14,7 @@ import { until } from '../support/until.ts';
 const { HEADGATE_STRIPE_MOCK: program = 'stripe-mock' } = process.env;
 const token = 'sk_test_123';
 
-test('the calls of the log are those that Stripe documents, and its answers are read', async (t) => {
+test("reconcile's calls to Stripe are accepted by stripe-mock, and its answers are read", async (t) => {
   const port = await freePort();
   const mock = spawn(program, ['-http-addr', `127.0.0.1:${port}`], { stdio: 'ignore' });
   onEnd(t, 'stripe-mock', () => void mock.kill());

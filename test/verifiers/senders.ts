@@ -35,28 +35,31 @@ const signing: Readonly<Record<string, string>> = {
   wechat: '<xml><MsgId>1</MsgId></xml>',
 };
 
-test('what packages for Python sign is accepted, with another secret it is 401', async (t) => {
+test('requests signed by Python packages of senders are accepted, and those with another secret get 401', async (t) => {
   const headgate = await startHeadgate(t, { args: [`--public-url=${publicUrl}`] });
   const client = await headgate.client(t);
   for (const [sender, body] of Object.entries(signing)) {
-    await t.test(sender, async () => {
-      const known = senders.get(sender) ?? assert.fail(sender);
-      const { secret } = known.makeSecret(randomBytes);
-      await createSenderTable(client, sender, sender, secret);
-      const path = `dev/public/${sender}`;
-      const post = async (by: string) => {
-        const asked = { do: 'sign', sender, secret: by, url: `${publicUrl}/webhook/${path}`, body };
-        const made = await python<{ headers: Record<string, string>; query: string }>(asked);
-        return (await headgate.post(`${path}${made.query}`, body, made.headers)).status;
-      };
-      assert.equal(await post(secret), 200);
-      assert.equal(await post(known.makeSecret(randomBytes).secret), 401);
-      const { rows } = await client.query<{ n: number }>(`SELECT count(*)::int AS n FROM ${sender}`);
-      assert.equal(rows[0]?.n, 1);
-    });
+    await t.test(
+      `a request signed by the Python package of ${sender} is accepted, a forged one gets 401`,
+      async () => {
+        const known = senders.get(sender) ?? assert.fail(sender);
+        const { secret } = known.makeSecret(randomBytes);
+        await createSenderTable(client, sender, sender, secret);
+        const path = `dev/public/${sender}`;
+        const post = async (by: string) => {
+          const asked = { do: 'sign', sender, secret: by, url: `${publicUrl}/webhook/${path}`, body };
+          const made = await python<{ headers: Record<string, string>; query: string }>(asked);
+          return (await headgate.post(`${path}${made.query}`, body, made.headers)).status;
+        };
+        assert.equal(await post(secret), 200);
+        assert.equal(await post(known.makeSecret(randomBytes).secret), 401);
+        const { rows } = await client.query<{ n: number }>(`SELECT count(*)::int AS n FROM ${sender}`);
+        assert.equal(rows[0]?.n, 1);
+      },
+    );
   }
 
-  await t.test('eBay’s SDK computes the answer to a challenge that Headgate gives', async () => {
+  await t.test("eBay's SDK computes the same answer to a challenge as Headgate", async () => {
     const { generateChallengeResponse } = createRequire(join(folder, 'x.js'))(
       `${challengePackages.ebay}/lib/validator.js`,
     ) as { generateChallengeResponse: (code: string, config: object) => string };
@@ -72,9 +75,9 @@ test('what packages for Python sign is accepted, with another secret it is 401',
   });
 });
 
-test('packages for Python accept what headgate send makes, and nothing that was signed with another key', async (t) => {
+test('Python packages of senders accept requests of headgate send, and none signed with another key', async (t) => {
   for (const sender of Object.keys(pythonPackages))
-    await t.test(sender, async () => {
+    await t.test(`the Python package of ${sender} accepts headgate send and no other key`, async () => {
       const known = senders.get(sender) ?? assert.fail(sender);
       const [keys, others] = [known.makeSecret(randomBytes), known.makeSecret(randomBytes)];
       const id = randomBytes(16).toString('hex');
@@ -95,25 +98,28 @@ test('packages for Python accept what headgate send makes, and nothing that was 
     });
 });
 
-test('packages for Node accept what headgate send makes, and nothing that was signed with another key or changed', async (t) => {
+test('Node packages of senders accept requests of headgate send, and none signed with another key or changed', async (t) => {
   for (const { package: name, senders: ids, whole, judge } of judges)
     for (const sender of ids)
-      await t.test(`${name}: ${sender}`, async () => {
-        const known = senders.get(sender) ?? assert.fail(sender);
-        const [keys, others] = [known.makeSecret(randomBytes), known.makeSecret(randomBytes)];
-        const id = randomBytes(16).toString('hex');
-        const nowMs = Date.now();
-        const body = Buffer.from(known.example({ id, nowMs }));
-        const url = `${publicUrl}/webhook/dev/public/t`;
-        const draft = { method: 'POST', url, body, nowMs, id, signingKey: keys.signingKey };
-        const { headers, ...sent } = signedRequest(known, draft);
-        const load = loaderOf(folder, name);
-        const text = sent.body.toString();
-        const ask = (secret: string, body = text) => judge(load, { body, url: sent.url, headers, secret });
-        assert.equal(await ask(keys.secret), true);
-        assert.equal(await ask(others.secret).catch(() => false), false, 'another key');
-        if (whole === false) return;
-        const changed = text.replace(/[a-z0-9](?=[^a-z0-9]*$)/, (last) => (last === '1' ? '2' : '1'));
-        assert.equal(await ask(keys.secret, changed).catch(() => false), false, 'another body');
-      });
+      await t.test(
+        `the package ${name} accepts requests of headgate send for ${sender} and no forged ones`,
+        async () => {
+          const known = senders.get(sender) ?? assert.fail(sender);
+          const [keys, others] = [known.makeSecret(randomBytes), known.makeSecret(randomBytes)];
+          const id = randomBytes(16).toString('hex');
+          const nowMs = Date.now();
+          const body = Buffer.from(known.example({ id, nowMs }));
+          const url = `${publicUrl}/webhook/dev/public/t`;
+          const draft = { method: 'POST', url, body, nowMs, id, signingKey: keys.signingKey };
+          const { headers, ...sent } = signedRequest(known, draft);
+          const load = loaderOf(folder, name);
+          const text = sent.body.toString();
+          const ask = (secret: string, body = text) => judge(load, { body, url: sent.url, headers, secret });
+          assert.equal(await ask(keys.secret), true);
+          assert.equal(await ask(others.secret).catch(() => false), false, 'another key');
+          if (whole === false) return;
+          const changed = text.replace(/[a-z0-9](?=[^a-z0-9]*$)/, (last) => (last === '1' ? '2' : '1'));
+          assert.equal(await ask(keys.secret, changed).catch(() => false), false, 'another body');
+        },
+      );
 });

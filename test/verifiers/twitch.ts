@@ -12,7 +12,7 @@ import { createSenderTable } from '../support/senders.ts';
 
 const tool = process.env['HEADGATE_TWITCH_CLI'] ?? assert.fail('HEADGATE_TWITCH_CLI is not set');
 
-test('Twitch’s command line tool takes the answer to its challenge, and its events are rows', async (t) => {
+test("Twitch's command line tool accepts the answer to its challenge, and its events are stored", async (t) => {
   const headgate = await startHeadgate(t);
   const client = await headgate.client(t);
   const known = senders.get('twitch') ?? assert.fail();

@@ -27,8 +27,8 @@ async function open(t: TestContext) {
 const refusedWith = (status: number) => (error: unknown) =>
   error instanceof ClusterError && error.status === status;
 
-suite('stand-in for an API server', () => {
-  test('apply: makes, changes nothing twice, conflicts unless forced, takes back what is not said any more', async (t) => {
+suite('the stand-in for the Kubernetes API server', () => {
+  test("the API server stand-in's server-side apply creates, is idempotent, reports conflicts and removes dropped fields", async (t) => {
     const { ask, apply } = await open(t);
     const first = await apply('a', 'one', { spec: { type: 'ClusterIP', sessionAffinity: 'None' } });
     const again = await apply('a', 'one', { spec: { type: 'ClusterIP', sessionAffinity: 'None' } });
@@ -46,7 +46,7 @@ suite('stand-in for an API server', () => {
     );
   });
 
-  test('versions: a write that names an older one is refused; status and spec are written apart', async (t) => {
+  test('the API server stand-in refuses writes to older versions, and writes status and spec apart', async (t) => {
     const { ask } = await open(t);
     const made = await ask({
       method: 'POST',
@@ -93,7 +93,7 @@ suite('stand-in for an API server', () => {
     await assert.rejects(ask({ method: 'GET', path: `${path}/a` }), refusedWith(404));
   });
 
-  test("the API server stand-in's watch honours version, selector and bookmarks; too old a version is 410", async (t) => {
+  test("the API server stand-in's watch honours version, selector and bookmarks, and answers 410 to an expired version", async (t) => {
     const { server, cluster, ask } = await open(t);
     const contentType = 'application/merge-patch+json';
     const label = (a: string | null) =>
