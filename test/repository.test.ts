@@ -47,7 +47,7 @@ function roomOf(name: string): string {
 }
 
 suite("the repository's own rules", () => {
-  test('source imports run one way', () => {
+  test('source files import only from earlier rooms', () => {
     const layerOf = (room: string) => layers.findIndex((rooms) => rooms.includes(room));
     const wrong: string[] = [];
     for (const name of code) {

@@ -67,7 +67,7 @@ suite('a stop with a hung engine', { skip: process.platform !== 'linux' }, () =>
     assert.equal(rows[0]?.n, 1);
   });
 
-  test('a stop with a hung engine leaves a foreign engine alone', async (t) => {
+  test('a stop with a hung external PostgreSQL ends in time and leaves its processes alone', async (t) => {
     const server = await startTcpServer();
     onEnd(t, 'server', () => server.close());
     const url = `postgresql://root@127.0.0.1:${server.port}/postgres`;

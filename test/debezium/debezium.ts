@@ -25,7 +25,7 @@ const password = 'a password of root';
 const tables = ['events', 'orders', 'readings'];
 
 test(
-  'Debezium reads every change once while it, Headgate and PostgreSQL are killed',
+  'Debezium reads every change of the log once while it and Headgate are killed',
   { timeout: 570_000 },
   async (t) => {
     const { seed, random } = seededRandom();

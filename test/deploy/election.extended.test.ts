@@ -40,7 +40,7 @@ suite('leader election', () => {
     assert.equal(second.operator.unavailable, null);
   });
 
-  test('a leader that is cut off from its lease stops its work before another begins', async (t) => {
+  test('an operator cut off from its lease stops its work before another one leads', async (t) => {
     const server = await startApiServer(t);
     const first = startOperator(t, server, { identity: 'first' });
     await first.says('operator.leading');

@@ -6,7 +6,7 @@ import { within } from '../support/within.ts';
 const shared = sharedHeadgate();
 
 suite('the catalog follows SQL', () => {
-  test('a table is found the moment its CREATE has committed, and never before', async (t) => {
+  test('a webhook table is served from the moment its CREATE TABLE has committed, and not before', async (t) => {
     const headgate = await shared();
     const client = await headgate.client(t);
     for (let i = 0; i < 30; i++) {

@@ -119,7 +119,7 @@ async function deliver(
   assert.equal(code, 0, `${stdout}${stderr}`);
 }
 
-test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
+test('commands work in a terminal with a running Headgate', { timeout: 240_000 }, async (t) => {
   if (requireTool(t, 'script') === null) return;
   const first = await startHeadgate(t);
   const person = await personAt(t, first.dataDir);
@@ -204,39 +204,42 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
     await sql(`DELETE FROM pushes WHERE data->>'n' = '0' RETURNING 1 AS n;`);
   });
 
-  await t.test('headgate listen survives restarts of all three sides', async (step) => {
-    const hook = await Hook.open(step);
-    const command = (await commandsOf(page, 'listen')).replace('localhost:3000', `127.0.0.1:${hook.port}`);
-    let terminal = person.open(step, command);
-    await terminal.shows(/listening to "public"\."pushes"/);
-    await deliver(person, secret, headgate, 1);
-    await terminal.shows(/201 +public\.pushes +\d+ B +\d+ ms +got 1\\u\{1b\}\[31m/);
+  await t.test(
+    'headgate listen survives restarts of Headgate, of the local program and of itself',
+    async (step) => {
+      const hook = await Hook.open(step);
+      const command = (await commandsOf(page, 'listen')).replace('localhost:3000', `127.0.0.1:${hook.port}`);
+      let terminal = person.open(step, command);
+      await terminal.shows(/listening to "public"\."pushes"/);
+      await deliver(person, secret, headgate, 1);
+      await terminal.shows(/201 +public\.pushes +\d+ B +\d+ ms +got 1\\u\{1b\}\[31m/);
 
-    await hook.away();
-    await deliver(person, secret, headgate, 2);
-    await terminal.shows(/waiting for http/);
-    await deliver(person, secret, headgate, 3);
-    await hook.back();
-    await terminal.shows(/got 3/);
+      await hook.away();
+      await deliver(person, secret, headgate, 2);
+      await terminal.shows(/waiting for http/);
+      await deliver(person, secret, headgate, 3);
+      await hook.back();
+      await terminal.shows(/got 3/);
 
-    await headgate.signal('SIGTERM');
-    await terminal.shows(/waiting for Headgate/);
-    headgate = await startHeadgate(t, { dataDir: first.dataDir, args: headgate.samePorts });
-    await deliver(person, secret, headgate, 4);
-    await terminal.shows(/listening again[^]*got 4/);
+      await headgate.signal('SIGTERM');
+      await terminal.shows(/waiting for Headgate/);
+      headgate = await startHeadgate(t, { dataDir: first.dataDir, args: headgate.samePorts });
+      await deliver(person, secret, headgate, 4);
+      await terminal.shows(/listening again[^]*got 4/);
 
-    terminal.type(keys.interrupt);
-    assert.equal(await terminal.ended, 130, terminal.screen);
-    await deliver(person, secret, headgate, 5);
-    terminal = person.open(step, command);
-    await terminal.shows(/got 5/);
-    await deliver(person, secret, headgate, 6);
-    await terminal.shows(/got 6/);
-    terminal.type(keys.interrupt);
-    assert.equal(await terminal.ended, 130);
-    assert.deepEqual(hook.numbers(), [1, 2, 3, 4, 5, 6]);
-    assert.equal(hook.got[0]?.table, 'public.pushes');
-  });
+      terminal.type(keys.interrupt);
+      assert.equal(await terminal.ended, 130, terminal.screen);
+      await deliver(person, secret, headgate, 5);
+      terminal = person.open(step, command);
+      await terminal.shows(/got 5/);
+      await deliver(person, secret, headgate, 6);
+      await terminal.shows(/got 6/);
+      terminal.type(keys.interrupt);
+      assert.equal(await terminal.ended, 130);
+      assert.deepEqual(hook.numbers(), [1, 2, 3, 4, 5, 6]);
+      assert.equal(hook.got[0]?.table, 'public.pushes');
+    },
+  );
 
   await t.test('headgate replay sends stored requests again', async (step) => {
     const hook = await Hook.open(step);
@@ -302,7 +305,7 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
     );
   });
 
-  await t.test('headgate infer prints a table that works', async (step) => {
+  await t.test('headgate infer prints a CREATE TABLE that works', async (step) => {
     const command = await commandsOf(page, 'infer');
     assert.match(await person.runs(step, command), /CREATE TABLE rows_again/);
     const { stdout } = await person.pipes(command);

@@ -294,7 +294,7 @@ async function tables(t: TestContext, headgate: Headgate): Promise<Client> {
   return root;
 }
 
-suite('the console in front of a PostgreSQL of somebody else', () => {
+suite('the console in front of an external PostgreSQL', () => {
   test('the console on an external PostgreSQL serves two roles and survives an outage', async (t) => {
     const server = await MortalServer.start(t);
     const env = { HEADGATE_DATABASE_URL: server.databaseUrl, HEADGATE_LISTENERS: '2' };
@@ -311,7 +311,7 @@ suite('the console in front of a PostgreSQL of somebody else', () => {
     const open = async (place: string): Promise<void> => void (await hers.page.goto(`${base}#/${place}`));
     const tried: Tried = { ...hers, headgate, base, open, database };
     await t.test(
-      'the wizard on an external PostgreSQL creates an endpoint, and its first delivery arrives',
+      "the console's wizard on an external PostgreSQL creates an endpoint, and its first delivery arrives",
       () => makesAnEndpoint(tried),
     );
     await t.test(
@@ -327,10 +327,10 @@ suite('the console in front of a PostgreSQL of somebody else', () => {
     await t.test('the console shows a role its own counters, endpoints and retries', (inner) =>
       keepsApart(inner, asking),
     );
-    await t.test('the content of accepted requests is visible to the owner only', () =>
+    await t.test("the console shows the content of accepted requests to the table's owner only", () =>
       holdsBodies(asking, root),
     );
-    await t.test("a role's own operators do not affect the console's statements", (inner) =>
+    await t.test("a role's own SQL operators do not affect the console's statements", (inner) =>
       believesNoOperator(inner, asking),
     );
     await t.test(

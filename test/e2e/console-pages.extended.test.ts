@@ -270,7 +270,7 @@ suite('the pages of the console', () => {
       },
     );
 
-    await t.test("the browser's Back restores scroll position and focus", async () => {
+    await t.test("the browser's Back restores scroll position and focus in the console", async () => {
       const many = Array.from(
         { length: 60 },
         (_, i) => `CREATE TABLE many_${i + 10} (data JSONB) WITH (connector = 'webhook')`,

@@ -132,7 +132,7 @@ suite('the list of all requests, for roles and in outages', () => {
     assert.equal((await post(headgate.ports.admin.port, 'requests', { filter: {} }, 'wrong')).status, 401);
   });
 
-  test("the request list survives a killed or frozen database, and a session's end", async (t) => {
+  test("the console's request list survives a killed or frozen database, and the end of the session", async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;
     const server = await MortalServer.start(t);

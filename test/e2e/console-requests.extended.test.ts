@@ -80,7 +80,7 @@ async function filled(headgate: Headgate, client: Client): Promise<void> {
 }
 
 suite('the list of all requests', () => {
-  test('the request list shows each request once, explains refusals, and has a URL for every state', async (t) => {
+  test("the console's request list shows each request once, explains refusals, and has a URL for every state", async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await startHeadgate(t);

@@ -267,8 +267,8 @@ async function knows(headgate: Headgate, api: Api, senders: readonly SenderInfo[
   }
 }
 
-suite('the wizard', () => {
-  test('the wizard leads from a sender to its first delivery, interrupted at each step', async (t) => {
+suite("the console's wizard", () => {
+  test("the console's wizard leads from a sender to its first delivery, interrupted at each step", async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;
     const headgate = await startHeadgate(t);
@@ -277,17 +277,23 @@ suite('the wizard', () => {
       await page.goto(`${headgate.adminUrl}/console/#/dev/${place}`);
     };
     const tried: Tried = { headgate, page, open };
-    await t.test('the wizard for Stripe gives the URL first, then takes the secret', (inner) =>
+    await t.test("the console's wizard for Stripe gives the URL first, then takes the secret", (inner) =>
       connectsStripe(tried, inner),
     );
-    await t.test('the wizard for GitHub creates the secret', (inner) => connectsGithub(tried, inner));
-    await t.test('the wizard handles taken names and a failing CREATE', (inner) => collides(tried, inner));
-    await t.test('the wizard for Slack and Meta answers their handshakes', () => answersQuestions(tried));
-    await t.test('the wizard creates a check for a custom HMAC', () => ownHmac(tried));
+    await t.test("the console's wizard for GitHub creates the secret", (inner) =>
+      connectsGithub(tried, inner),
+    );
+    await t.test("the console's wizard handles taken names and a failing CREATE", (inner) =>
+      collides(tried, inner),
+    );
+    await t.test("the console's wizard creates endpoints that answer handshakes of Slack and Meta", () =>
+      answersQuestions(tried),
+    );
+    await t.test("the console's wizard creates a check for a custom HMAC", () => ownHmac(tried));
     assert.deepEqual(complaints, []);
   });
 
-  test('a table of each sender refuses all until it has its secret', async (t) => {
+  test("a table that the console's wizard creates refuses unsigned requests and accepts a test delivery", async (t) => {
     t.diagnostic(sampleSeed);
     // Some sign the URL that they call.
     const headgate = await startHeadgate(t, { env: { HEADGATE_PUBLIC_URL: 'https://hooks.example.com' } });

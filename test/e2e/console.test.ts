@@ -401,7 +401,7 @@ suite('the console in a browser', () => {
     };
     const tried: Tried = { ...watched, headgate, base, open, database: 'dev' };
     await t.test('a console login link works once', () => entersOnce(tried));
-    await t.test('the wizard creates an endpoint, and its first delivery arrives', () =>
+    await t.test("the console's wizard creates an endpoint, and its first delivery arrives", () =>
       makesAnEndpoint(tried),
     );
     await t.test('the console explains a forged request and retries it after the repair', () =>

@@ -241,7 +241,7 @@ test('a Stripe event repeated with another pending_webhooks is a copy, and one w
   });
 });
 
-test('conflicting deliveries of 20 MB, in batches, over WebSockets and of oddly named tables are kept and retried', async (t) => {
+test('conflicting deliveries of 20 MB, in batches, over WebSockets and to oddly named tables are kept for the owner', async (t) => {
   const name = `we"ird\n'; t`;
   const quoted = `"${name.replaceAll('"', '""')}"`;
   const room = await Room.open(
@@ -345,7 +345,7 @@ test("dedupe = 'off' forgets the ids of deliveries, which are stored again after
   assert.equal(rows.length, 2);
 });
 
-test('a refused request whose id another one takes before it is retried is stored by the next retry', async (t) => {
+test('a refused request whose delivery id was taken meanwhile is stored by its second retry', async (t) => {
   const room = await Room.open(
     t,
     `CREATE TABLE taken (id INT CHECK (id > 0), n INT) WITH (connector = 'webhook', dedupe = '$.n')`,
@@ -366,7 +366,7 @@ test('a refused request whose id another one takes before it is retried is store
   assert.deepEqual(rows, [{ id: -1 }, { id: 2 }]);
 });
 
-test("a spooled request with another delivery's id is kept apart, and its neighbours are stored", async (t) => {
+test("a spooled request with another delivery's id is kept for its owner, and its neighbours are stored", async (t) => {
   const server = await MortalServer.start(t);
   const stage = new SpoolStage(t, server, await temporaryFolder(t));
   await stage.startHeadgate();

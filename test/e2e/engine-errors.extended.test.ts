@@ -79,7 +79,7 @@ test("a table's owner reads the engine error of a refused request, and the sende
     assert.deepEqual([row?.door, fatal?.includes('canary')], ['websocket', false]);
     assert.match(row?.engine_error ?? '', /^P0001 canary of columns — PL\/pgSQL function typed_f\(\)/);
   });
-  await t.test('an engine error after a retry is the newest one', async () => {
+  await t.test('a retry that fails replaces the recorded engine error', async () => {
     await alice.query(
       `CREATE OR REPLACE FUNCTION raised_f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'canary two'; END $$`,
     );
@@ -95,7 +95,7 @@ test("a table's owner reads the engine error of a refused request, and the sende
     assert.deepEqual(await kept(bob, 'raised', 0), []);
     assert(!headgate.stderr.includes('canary'));
   });
-  await t.test('headgate explain prints the engine error', async () => {
+  await t.test('headgate explain prints the engine error of a refused request', async () => {
     const cli = new URL('../../src/app/cli.js', import.meta.url).pathname;
     const { stdout } = await run(process.execPath, [cli, 'explain', '--data-dir', headgate.dataDir]);
     assert.match(stdout, /PostgreSQL: \S{5} /);

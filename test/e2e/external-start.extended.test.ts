@@ -81,39 +81,43 @@ suite('the documented setup of an external PostgreSQL', () => {
     );
 });
 
-test('CREATE SECRET waits for the first look at the catalog', { timeout: 120_000 }, async (t) => {
-  const it = await server(t);
-  await asBoss(it, await commandsOf(page, 'first-steps'));
-  // While it is open, nobody else can make this schema.
-  const other = new Client({
-    host: '127.0.0.1',
-    port: it.port,
-    user: 'boss',
-    password: 'boss',
-    database: 'app',
-  });
-  await other.connect();
-  onEnd(t, 'other session', () => other.end());
-  await other.query('BEGIN; CREATE SCHEMA headgate');
-  const headgate = await start(t, urlOf(it));
-  const client = new Client({
-    host: '127.0.0.1',
-    port: headgate.ports.sql.port,
-    user: 'headgate',
-    password,
-    database: 'app',
-  });
-  await client.connect();
-  onEnd(t, 'client', () => client.end());
-  const made = client.query(`CREATE SECRET s WITH (backend = 'meta') AS 'a long random key'`);
-  await other.query('ROLLBACK');
-  await made;
-  const { rows } = await client.query('SHOW SECRETS');
-  assert.deepEqual(
-    rows.map((row: { Name: string }) => row.Name),
-    ['s'],
-  );
-});
+test(
+  'CREATE SECRET right after a start waits until the catalog has been read',
+  { timeout: 120_000 },
+  async (t) => {
+    const it = await server(t);
+    await asBoss(it, await commandsOf(page, 'first-steps'));
+    // While it is open, nobody else can make this schema.
+    const other = new Client({
+      host: '127.0.0.1',
+      port: it.port,
+      user: 'boss',
+      password: 'boss',
+      database: 'app',
+    });
+    await other.connect();
+    onEnd(t, 'other session', () => other.end());
+    await other.query('BEGIN; CREATE SCHEMA headgate');
+    const headgate = await start(t, urlOf(it));
+    const client = new Client({
+      host: '127.0.0.1',
+      port: headgate.ports.sql.port,
+      user: 'headgate',
+      password,
+      database: 'app',
+    });
+    await client.connect();
+    onEnd(t, 'client', () => client.end());
+    const made = client.query(`CREATE SECRET s WITH (backend = 'meta') AS 'a long random key'`);
+    await other.query('ROLLBACK');
+    await made;
+    const { rows } = await client.query('SHOW SECRETS');
+    assert.deepEqual(
+      rows.map((row: { Name: string }) => row.Name),
+      ['s'],
+    );
+  },
+);
 
 test(
   'commands with --data-dir connect as the role of HEADGATE_DATABASE_URL',

@@ -42,7 +42,7 @@ async function sqlDoor(
   return client;
 }
 
-suite('any PostgreSQL by DSN', () => {
+suite('an external PostgreSQL', () => {
   test('two Headgates on one database share tables, secrets and rows within a second', async (t) => {
     const { database, a, b } = await twoHeadgates(t);
     const client = await sqlDoor(t, a, database);
@@ -63,7 +63,7 @@ suite('any PostgreSQL by DSN', () => {
     assert(!JSON.stringify(sealed.rows).includes(next));
   });
 
-  test('clients of the SQL port, however many, leave the server connections for webhooks', async (t) => {
+  test('clients of the SQL port, however many, leave database connections for webhooks', async (t) => {
     const server = await startTcpServer(undefined, ['max_connections=40']);
     onEnd(t, 'server', () => server.close());
     const root = new Client({

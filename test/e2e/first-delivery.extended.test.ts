@@ -197,7 +197,7 @@ test('headgate init leads from nothing to the first delivery', { timeout: 180_00
     assert.equal(await count('held'), 0);
   });
 
-  await t.test('the first start without a terminal asks nothing and does not wait', async () => {
+  await t.test('headgate init without a terminal asks nothing and does not wait', async () => {
     const made = await headgateRuns(['init', 'shopify', ...at, '--secret-file', '-'], 'shpss_0123456789\n');
     assert.equal(made.code, 0, made.stdout + made.stderr);
     assert.equal(await count('shopify_events'), 0);

@@ -177,10 +177,13 @@ onSomeEngine(
       }
     });
 
-    await t.test('an empty field is NULL where PostgreSQL reads no value from an empty text', async () => {
-      await accepted(post('sms', 'From=&n=&at=&ok=&amount=&day=', urlencoded));
-      assert.deepEqual(await rows('SELECT * FROM sms'), [['', null, null, null, null, null]]);
-    });
+    await t.test(
+      'an empty form field is NULL where PostgreSQL reads no value from an empty text',
+      async () => {
+        await accepted(post('sms', 'From=&n=&at=&ok=&amount=&day=', urlencoded));
+        assert.deepEqual(await rows('SELECT * FROM sms'), [['', null, null, null, null, null]]);
+      },
+    );
 
     await t.test(
       'form_files and on_unstorable are changed by ALTER TABLE and printed by SHOW CREATE TABLE',

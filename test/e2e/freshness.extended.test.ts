@@ -18,7 +18,7 @@ import { within } from '../support/within.ts';
 
 const checked = checkedBy('s');
 
-suite('freshness, with a catalog that is slow or far', () => {
+suite('changes of a slow or distant catalog', () => {
   test('hung catalog sessions let no revoked key in, and unsigned requests still get an answer', async (t) => {
     const { headgate, port, plain } = await stageOn(t, await serverOf(t));
     await port.query(`CREATE SECRET s WITH (backend = 'meta') AS 'old'`);
@@ -98,7 +98,7 @@ suite('freshness, with a catalog that is slow or far', () => {
     assert(acceptedMs < 1_000, `${acceptedMs} ms`);
   });
 
-  test('behind a transaction pooler with JIT a revoked key works no longer than a second', async (t) => {
+  test('a revoked key works no longer than a second behind a transaction pooler with JIT', async (t) => {
     const program = requireTool(t, 'pgbouncer');
     if (program === null) return;
     const server = await serverOf(t);

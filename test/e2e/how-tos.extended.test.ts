@@ -65,7 +65,7 @@ test('the documented how-tos work as printed', { timeout: 180_000 }, async (t) =
   const here = async (name: string) =>
     (await commandsOf(gatewayPage, name)).replaceAll('http://localhost:8000', headgate.gatewayUrl);
 
-  await t.test('the how-to of events, SQL and both stream formats works', async (step) => {
+  await t.test('the documented how-to of events, SQL and both stream formats works', async (step) => {
     assert.match(await shell('quick-start'), /\{"rows":3\}[^]*"user_id":"u4"[^]*"user_id":"u1"/);
     assert.match(await shell('parameters'), /"rows":\[\{"user_id":"u2",/);
     const events = await printed(step, await here('stream'), /^data: .*"u4".*\n\n/m);
@@ -80,7 +80,7 @@ test('the documented how-tos work as printed', { timeout: 180_000 }, async (t) =
     assert.match(parsed.at(-1)?.position ?? '', /^\d+\.\d+-/);
   });
 
-  await t.test('the how-to of a program in front of a database works', async (step) => {
+  await t.test('the documented how-to of headgate gateway in front of a database works', async (step) => {
     const [dsn, command] = await variableOf(gatewayPage, 'gateway');
     assert.equal(command, 'headgate gateway');
     const gateway = await startGatewayProcess(step, {
@@ -90,7 +90,7 @@ test('the documented how-tos work as printed', { timeout: 180_000 }, async (t) =
     assert.match(await answer.text(), /"rows":\[\{"one":1\}\]/);
   });
 
-  await t.test('the how-to of a browser token and the client works', async (step) => {
+  await t.test('the documented how-to of a browser token and headgate/client works', async (step) => {
     const { rows } = await root.query<{ Token: string }>(await commandsOf(gatewayPage, 'token'));
     const token = rows[0]?.Token ?? '';
     const folder = await temporaryFolder(step);
@@ -127,7 +127,7 @@ test('the documented how-tos work as printed', { timeout: 180_000 }, async (t) =
     assert.equal(printedLast.rows.length, 5);
   });
 
-  await t.test('the how-to of keeping rows for a time works', async () => {
+  await t.test('the documented how-to of removing old rows works', async () => {
     for (const name of ['keep', 'keep_if', 'partitions'])
       await root.query(await commandsOf('docs/operating/keeping.md', name));
     assert.equal((await headgate.post('dev/public/orders', '{}')).status, 200);
@@ -135,7 +135,7 @@ test('the documented how-tos work as printed', { timeout: 180_000 }, async (t) =
     assert.deepEqual(rows, []);
   });
 
-  await t.test('the how-to of an alert works', async () => {
+  await t.test('the documented how-to of an alert works', async () => {
     await root.query("CREATE TABLE strict (n int NOT NULL) WITH (connector = 'webhook')");
     for (let i = 0; i < 12; i++) await headgate.post('dev/public/strict', '{"n":"x"}');
     await until(() => told.join('').includes('HeadgateRowsRefused'));

@@ -83,7 +83,7 @@ const methods = async (
   });
 
   await t.test(
-    'a table without the option methods accepts POST only, and only the listed ones are accepted',
+    'a table accepts the HTTP methods of its option methods only, and POST without the option',
     async () => {
       await client.query(`
       CREATE TABLE posts (data JSONB) WITH (connector = 'webhook');

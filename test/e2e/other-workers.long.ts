@@ -98,7 +98,7 @@ async function programOf(
 }
 
 test(
-  'graphile-worker and pg-boss handle each answered row while they and Headgate are killed',
+  'graphile-worker and pg-boss handle each row answered 200 while they and Headgate are killed',
   { timeout: 180_000 },
   async (t) => {
     const folder = await temporaryFolder(t);

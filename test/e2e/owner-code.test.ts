@@ -36,7 +36,7 @@ const count = async (client: Client): Promise<number> => {
 };
 
 suite("code of a table's owner", () => {
-  test("an owner's code gains no rights through any port", async (t) => {
+  test("code of a table's owner gains no rights through any port", async (t) => {
     const headgate = await startHeadgate(t, { args: ['--events-role=root'] });
     const root = await headgate.client(t);
     await root.query(setUp);

@@ -48,7 +48,7 @@ async function terminate(headgate: Headgate): Promise<Ended> {
   return headgate.ended;
 }
 
-test('the npm package', async (suite) => {
+test('the packed npm package works', async (suite) => {
   const { tarball, files } = await packHeadgate(suite);
 
   await suite.test(
@@ -59,7 +59,7 @@ test('the npm package', async (suite) => {
   );
 
   await suite.test(
-    'installed into an empty folder, `npx headgate start` serves the main job and ends by SIGTERM with 0',
+    '`npx headgate start` of the installed npm package stores webhooks and exits with 0 on SIGTERM',
     async (t) => {
       const psql = requireTool(t, 'psql');
       if (psql === null) return;
@@ -105,7 +105,7 @@ test('the npm package', async (suite) => {
       assert.deepEqual(await terminate(headgate), { code: 0, signal: null });
 
       await t.test(
-        '`import` of the npm package starts Headgate inside another program, with checked types',
+        'an import of the npm package starts Headgate inside another program, with checked types',
         () => usedAsLibrary(t, folder),
       );
     },

@@ -205,7 +205,7 @@ test('read tokens of the events gateway work on one Headgate', { timeout: 180_00
     await root.query('ALTER TABLE clicks RENAME TO other; ALTER TABLE was_clicks RENAME TO clicks');
   });
 
-  await t.test('holders of read tokens cannot use up all connections', async (step) => {
+  await t.test('holders of read tokens cannot use up all streams', async (step) => {
     const live = await token('many FOR SELECT ON clicks');
     const all = await Promise.all(
       Array.from({ length: limits.streamsOfTokensMax + 5 }, () => open(step, `name=clicks&token=${live}`)),
@@ -217,7 +217,7 @@ test('read tokens of the events gateway work on one Headgate', { timeout: 180_00
     assert.equal(own.response.status, 200);
   });
 
-  await t.test('holders of a read token cannot use up all stream tables', async (step) => {
+  await t.test('holders of a read token cannot use up all table readings of the gateway', async (step) => {
     const names = ['one', 'two', 'three'];
     for (const name of names) await root.query(`CREATE TABLE ${name} (n int)`);
     const live = await token(`tables FOR SELECT ON ${names.join(', ')}`);

@@ -29,7 +29,7 @@ function unusual(log: string): string[] {
   return log.split('\n').filter((line) => !usual.test(line));
 }
 
-test('two Headgates behind nginx restarted under load: no request fails, is lost or doubled', async (t) => {
+test('two Headgates behind nginx fail, lose and double no request while they are restarted under load', async (t) => {
   const program = requireTool(t, 'nginx');
   if (program === null) return;
   const database = await testDatabase(t);

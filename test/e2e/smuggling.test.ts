@@ -128,7 +128,7 @@ for (const over of ['nginx', 'caddy', 'haproxy'] as const)
       }
     });
 
-test('request smuggling is refused directly, and both parsers read it in the same way', async (t) => {
+test('request smuggling without a proxy is refused, and both HTTP parsers read it in the same way', async (t) => {
   const [fast, slow] = [await wayOf(t, 'direct', true), await wayOf(t, 'direct', false)];
   if (fast === null || slow === null) return;
   for (const [name, bytes] of Object.entries(cases))

@@ -16,7 +16,7 @@ test('commands find a running Headgate from any folder', async (t) => {
   assert.equal((await headgate('status')).code, 3);
   const one = await startHeadgate(t, { env: { HOME: home } });
 
-  await t.test('headgate status shows its folder, its process and its doors', async () => {
+  await t.test('headgate status shows data directory, process and ports', async () => {
     const { code, stdout } = await headgate('status', '--json');
     assert.equal(code, 0);
     const said = JSON.parse(stdout) as {
@@ -31,23 +31,29 @@ test('commands find a running Headgate from any folder', async (t) => {
     );
   });
 
-  await t.test('headgate sql, given no data directory, talks to the only one and says which', async () => {
-    const { code, stdout, stderr } = await headgate('sql', '-c', 'SELECT 40 + 2 AS n', '--json');
-    assert.equal(code, 0, stderr);
-    assert.match(stdout, /42/);
-    assert.match(stderr, new RegExp(`the Headgate on ${one.dataDir} \\(pid ${one.child.pid}\\)`));
-  });
+  await t.test(
+    'headgate sql without a data directory uses the only running Headgate and names it',
+    async () => {
+      const { code, stdout, stderr } = await headgate('sql', '-c', 'SELECT 40 + 2 AS n', '--json');
+      assert.equal(code, 0, stderr);
+      assert.match(stdout, /42/);
+      assert.match(stderr, new RegExp(`the Headgate on ${one.dataDir} \\(pid ${one.child.pid}\\)`));
+    },
+  );
 
-  await t.test('a second start on the same folder says that Headgate already runs there', async () => {
-    const { port } = one.ports.sql;
-    const args = ['start', `--data-dir=${one.dataDir}`, `--sql-port=${port}`, '--listen-port=0'];
-    const { code, stderr } = await headgate(...args, '--gateway-port=0', '--admin-port=0');
-    assert.equal(code, 1);
-    assert.match(stderr, /already runs on .* \(pid \d+\)/);
-    assert.doesNotMatch(stderr, /another program/);
-  });
+  await t.test(
+    'a second headgate start on a data directory says that Headgate already runs there',
+    async () => {
+      const { port } = one.ports.sql;
+      const args = ['start', `--data-dir=${one.dataDir}`, `--sql-port=${port}`, '--listen-port=0'];
+      const { code, stderr } = await headgate(...args, '--gateway-port=0', '--admin-port=0');
+      assert.equal(code, 1);
+      assert.match(stderr, /already runs on .* \(pid \d+\)/);
+      assert.doesNotMatch(stderr, /another program/);
+    },
+  );
 
-  await t.test('a start elsewhere on the same ports names the Headgate that has them', async () => {
+  await t.test('headgate start on ports in use names the Headgate that has them', async () => {
     const { sql, listen } = one.ports;
     const doors = [
       `--sql-port=${sql.port}`,

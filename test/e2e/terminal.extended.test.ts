@@ -21,7 +21,7 @@ function line(headgate: Headgate, wanted: RegExp): Promise<void> {
 suite('the log in format pretty', () => {
   for (const listeners of sampleOf(['1', '2'], 1)) {
     test(
-      `the log for people has a line per request, with ${listeners} listener processes`,
+      `HEADGATE_LOG_FORMAT=pretty writes a line per request (listener processes: ${listeners})`,
       { timeout: 60_000 },
       async (t) => {
         const env = { HEADGATE_LOG_FORMAT: 'pretty', HEADGATE_LISTENERS: listeners };

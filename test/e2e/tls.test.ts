@@ -59,7 +59,7 @@ function shownBy(port: number, ca: string): Promise<string> {
   });
 }
 
-test('curl, psql and node-postgres verify the whole certificate chain', async (t) => {
+test("curl, psql and node-postgres verify the certificate chain of Headgate's ports", async (t) => {
   const made = await setup(t);
   if (made === null || requireTool(t, 'psql') === null || requireTool(t, 'curl') === null) return;
   const { authority, env } = made;

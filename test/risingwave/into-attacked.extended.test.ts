@@ -143,7 +143,7 @@ test('attacks through the option into are refused', { skip: onStandInOnly }, asy
     },
   );
 
-  await t.test('no password of into is shown in attacks', async () => {
+  await t.test('passwords of into appear in no answer, log or SHOW SECRETS during attacks', async () => {
     const shown = await mallory.query('SHOW SECRETS');
     const everywhere = [headgate.stderr, headgate.stdout, ...told, JSON.stringify(shown.rows)].join('\n');
     for (const password of passwords) assert.ok(!everywhere.includes(password), password);

@@ -145,7 +145,7 @@ suite("RisingWave's behaviour that Headgate relies on", () => {
     }
   });
 
-  test("RisingWave's tables decide conflicts", async (t) => {
+  test("RisingWave resolves key conflicts by the table's ON CONFLICT", async (t) => {
     const { client, table } = await openRisingWave(t);
     const [overwrites, ignores] = [table(), table()];
     await client.query(`CREATE TABLE ${overwrites} (id INT PRIMARY KEY, v VARCHAR)`);

@@ -39,7 +39,7 @@ const engines: Readonly<Record<string, (t: TestContext, body: Body, env: Env) =>
     const headgate = await startHeadgate(t, { env });
     await body(t, await open(t, headgate, 'dev'));
   },
-  'a PostgreSQL of somebody else': async (t, body, env) => {
+  'an external PostgreSQL': async (t, body, env) => {
     const postgres = requireTool(t, 'postgres');
     if (postgres === null) return;
     const server = await startServer(dirname(postgres));

@@ -4,7 +4,7 @@ import { colliding, slowToSort } from './key-floods.ts';
 import { testDatabase } from './postgres.ts';
 import { seededRandom } from './random.ts';
 
-test('the test keys of one hash collide in PostgreSQL', async (t) => {
+test('generated test keys with one hash collide in PostgreSQL', async (t) => {
   const { random, seed } = seededRandom();
   const keys = colliding(100, random);
   const client = await (await testDatabase(t)).connect();
@@ -15,7 +15,7 @@ test('the test keys of one hash collide in PostgreSQL', async (t) => {
   assert.deepEqual(rows, [{ keys: 100, hashes: 1 }], `seed ${seed}`);
 });
 
-test('the test keys that are slow to sort are all different', () => {
+test('generated test keys that are slow to sort are all different', () => {
   const keys = slowToSort(10_000);
   assert.equal(new Set(keys).size, 10_000);
 });
