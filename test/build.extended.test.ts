@@ -93,7 +93,7 @@ async function made(): Promise<Checkout> {
 
 const two = "export const word: string = 'two';\n";
 
-suite('a build', () => {
+suite('scripts/build.mjs builds changed sources only', () => {
   before(async () => {
     built = await made();
     assert.match(await built.said(), everything);

@@ -46,7 +46,7 @@ function roomOf(name: string): string {
   return path[0] ?? '';
 }
 
-suite("the repository's own rules", () => {
+suite('the repository keeps its own rules', () => {
   test('source files import only from earlier rooms', () => {
     const layerOf = (room: string) => layers.findIndex((rooms) => rooms.includes(room));
     const wrong: string[] = [];
@@ -145,7 +145,7 @@ suite("the repository's own rules", () => {
     );
   });
 
-  test('a file header that lists refusal codes lists all codes of the file', () => {
+  test('the header of a source file that lists refusal codes lists all of them', () => {
     const codes = Object.keys(refusals);
     const wrong = code.flatMap((name) => {
       const text = read(name);

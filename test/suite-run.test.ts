@@ -40,7 +40,7 @@ const files = {
     console.log('started', child.pid);`,
 };
 
-suite('runs of npm test', () => {
+suite('npm test runs the named tests and reports failures', () => {
   for (const [args, ran] of [
     [[], ['plain.test.js']],
     [['--extended'], ['more.extended.test.js', 'rows.extended.pg.test.js']],

@@ -116,7 +116,7 @@ interface Panel {
   readonly targets?: readonly { readonly expr: string }[];
 }
 
-suite('alert rules and dashboards in deploy/', () => {
+suite('alert rules and dashboards in deploy/ are correct', () => {
   test('alert rules are well-formed, name existing metrics and link to an explanation', async () => {
     const known = await knownMetrics();
     const { groups } = parse(read('deploy/prometheus/alerts.yaml')) as {

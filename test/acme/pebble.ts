@@ -88,7 +88,7 @@ async function posts(t: TestContext, headgate: Headgate, root: string): Promise<
   return `${stdout}${stderr}`;
 }
 
-suite('certificates from the ACME server Pebble', () => {
+suite('the listener obtains and renews certificates from the ACME server Pebble', () => {
   test('tls-alpn-01 yields a certificate for two listener processes although every second nonce is refused', async (t) => {
     const port = await freePort();
     const pebble = await startPebble(t, { tlsPort: port, badNonces: 50 });

@@ -50,7 +50,7 @@ async function stopsInTime(headgate: Headgate): Promise<void> {
   assert.match(headgate.stderr, /"kind":"service\.stopped"/);
 }
 
-suite('a stop with a hung engine', { skip: process.platform !== 'linux' }, () => {
+suite('a stop with a hung engine ends in time', { skip: process.platform !== 'linux' }, () => {
   test('a stop with a hung embedded engine kills all of its processes and loses no row answered 200', async (t) => {
     const dataDir = await temporaryFolder(t);
     const headgate = await startHeadgate(t, { dataDir });

@@ -46,7 +46,7 @@ async function underLoad(t: TestContext, headgate: Headgate) {
   return { client, ledger, load, running, more };
 }
 
-suite('listener processes', () => {
+suite('listener processes survive kills, hangs and signals', () => {
   test('a killed listener process loses its connections, no answered request, and is restarted', async (t) => {
     const headgate = await shared();
     await serving(headgate);

@@ -74,7 +74,7 @@ function checkHeadgate(name: string, service: ComposeService): void {
   }
 }
 
-suite('the compose files', () => {
+suite('the compose files define safe services', () => {
   test('compose.yaml defines one Headgate with its own engine and publishes only the listener beyond loopback', async () => {
     const { services, volumes, networks } = await read('compose.yaml');
     assert.deepEqual(Object.keys(services), ['headgate']);

@@ -37,7 +37,7 @@ function isSent(path: string): boolean {
   return sent;
 }
 
-suite('the Dockerfile', () => {
+suite('the Dockerfile defines an unprivileged image', () => {
   test('the Dockerfile builds in named stages on Debian slim images of a Node LTS', () => {
     for (const stage of file.stages) {
       assert.match(stage.image, /^node:(22|24)-(bookworm|trixie)-slim$/);

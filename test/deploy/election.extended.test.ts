@@ -19,7 +19,7 @@ const holder = (server: ApiServer) => {
 const isWrite = ({ verb, resource }: Asked) =>
   !['get', 'list', 'watch'].includes(verb) && resource.kind !== 'Lease';
 
-suite('leader election', () => {
+suite('one operator at a time leads', () => {
   test('of two operators one leads and the other writes nothing; a stopped leader releases its lease', async (t) => {
     const server = await startApiServer(t);
     const first = startOperator(t, server, { identity: 'first' });

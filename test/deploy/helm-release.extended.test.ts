@@ -34,7 +34,7 @@ function selectorOf(object: Manifest): readonly Texts[] {
   return Object.keys(selector).length === 0 ? [] : [matchLabels as Texts];
 }
 
-suite('an upgrade of the chart', () => {
+suite('an upgrade of the chart keeps generated secrets', () => {
   test('an upgrade of the chart keeps the master key and the token of the cluster', async (t) => {
     const helm = await requireKubeTool(t, 'helm');
     if (helm === null) return;
@@ -81,7 +81,7 @@ suite('an upgrade of the chart', () => {
   });
 });
 
-suite('objects that only the chart makes', () => {
+suite('the chart renders correct names, labels, alerts and tests', () => {
   test('the chart accepts numbers as release names and refuses names that no Service can have', async (t) => {
     const helm = await requireKubeTool(t, 'helm');
     if (helm === null) return;

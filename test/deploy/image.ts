@@ -20,7 +20,7 @@ const { root, config, bills } = JSON.parse(
   readFileSync(process.env['HEADGATE_IMAGE'] ?? '', 'utf8'),
 ) as Built;
 
-suite('the container image', () => {
+suite('the container image serves unprivileged', () => {
   test('the container image serves as uid 10001 on a read-only root, and stops in time', async (t) => {
     assert.deepEqual([config.StopSignal, config.User], ['SIGTERM', '10001:10001']);
     const image = builtImage(root, config);

@@ -96,7 +96,7 @@ async function runHelmTest(helm: string, spec: HeadgateSpec, seconds: number) {
   return run(process.execPath, args, { env: { READY_URL: url, READY_SECONDS: String(seconds) } });
 }
 
-suite('Headgate started from the Kubernetes manifests', () => {
+suite('Headgate starts from the Kubernetes manifests', () => {
   // That the chart renders what the operator applies is held by chart.test.
   for (const by of sampleOf(['chart', 'operator'] as const, 1)) {
     test(`Headgate started from the manifests of the ${by} opens the webhook port only with the listener enabled`, async (t) => {

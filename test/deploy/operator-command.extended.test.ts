@@ -57,7 +57,7 @@ async function startCommand(t: TestContext, server: ApiServer, identity: string)
   return { child, ended, says };
 }
 
-suite('headgate operator', () => {
+suite('headgate operator runs as a command', () => {
   test('headgate operator deploys, answers its probes, exits with 0 on SIGTERM and releases its lease', async (t) => {
     const server = await startApiServer(t);
     const first = await startCommand(t, server, 'first');

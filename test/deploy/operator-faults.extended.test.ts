@@ -38,7 +38,7 @@ const steps = 40;
 const every = times(4, 1);
 const [first = 0] = sampleOf([0, 1, 2, 3].slice(0, every), 1);
 
-suite('the operator under faults', () => {
+suite('the operator completes its work despite faults', () => {
   for (const lost of ['lost before', 'lost after'] as const) {
     test(`an operator killed at any write (${lost} it takes effect) is succeeded by one that completes the state`, async (t) => {
       for (let step = first; step < steps; step += every) {

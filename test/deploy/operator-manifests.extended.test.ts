@@ -32,7 +32,7 @@ const files = readdirSync(folder).filter((name) => !/^(kustomization|sample)/.te
 const objects = files.flatMap((name) => manifestsIn(read(name)));
 const specSchema = headgateSchema.properties?.['spec'] as Schema;
 
-suite('deploy/operator', () => {
+suite('the manifests in deploy/operator are correct', () => {
   test('each manifest of deploy/operator matches the Kubernetes schemas', async () => {
     for (const object of objects) {
       assert.deepEqual(await schemaProblems(object), [], `${object.kind} ${object.metadata.name}`);

@@ -69,7 +69,7 @@ function assertDeployed(server: ApiServer, name: string, spec: HeadgateSpec): vo
 const eventReasons = (server: ApiServer) =>
   server.store.list(server.where('Event', '').resource, 'hooks').map((it) => it['reason']);
 
-suite('reconciliation by the operator', () => {
+suite('the operator reconciles Headgate resources', () => {
   test('spec.enableWebhookListener opens port 4560 of the Service and starts the listener; false closes both', async (t) => {
     const server = await startApiServer(t);
     startOperator(t, server);

@@ -112,7 +112,7 @@ async function startRegistry(t: TestContext) {
   return { host, storage };
 }
 
-suite('a release', () => {
+suite('a release is complete, signed and usable', () => {
   test('a release has all of its files, and its signature detects one changed byte in any of them', async (t) => {
     const names = (await readdir(folder, { recursive: true, withFileTypes: true }))
       .filter((it) => it.isFile())

@@ -15,7 +15,7 @@ const values = (name: string) =>
 
 const isAboutOurs = (line: string): boolean => /headgate[\w-]*\.(service|socket)/.test(line);
 
-suite('the systemd unit', () => {
+suite('the systemd units are correct', () => {
   test('systemd accepts every line of the service and socket units', async (t) => {
     const analyze = requireTool(t, 'systemd-analyze');
     if (analyze === null) return;

@@ -27,7 +27,7 @@ interface Told {
 
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 
-suite('alerts of a running Headgate', () => {
+suite('a running Headgate sends alerts', () => {
   test('alerts arrive at HEADGATE_ALERT_URL without contents of requests', async (t) => {
     if (requireTool(t, 'openssl') === null) return;
     const told: Told[] = [];

@@ -45,7 +45,7 @@ async function storedIds(t: TestContext, headgate: Headgate): Promise<string[]> 
 
 const shared = sharedHeadgate();
 
-suite('backups', () => {
+suite('backups restore all rows answered before them', () => {
   test('a copy of the data directory after a clean stop serves with all rows, tables and secrets', async (t) => {
     const folder = await temporaryFolder(t);
     const env = { DATA_DIR: join(folder, 'data'), BACKUP: join(folder, 'backup') };

@@ -278,7 +278,7 @@ test('commands work in a terminal with a running Headgate', { timeout: 240_000 }
     assert.match(await person.runs(step, 'headgate explain 999999', 1), /999999/);
   });
 
-  await t.test('headgate export writes all rows, and then the new ones', async (step) => {
+  await t.test('headgate export writes all rows, and later only the new ones', async (step) => {
     const command = await commandsOf(page, 'export');
     await person.runs(step, command);
     const file = join(person.home, 'pushes.ndjson');

@@ -75,7 +75,7 @@ async function each(copy: Copy, change: (path: string) => Promise<void>): Promis
   for (const name of names) await change(join(copy.compiled, name));
 }
 
-suite('the compiled program', () => {
+suite('the compiled program is used only if it matches', () => {
   test('the compiled program is used and changes no output', async (t) => {
     const copy = await copied(t);
     const { text, counted } = await copy.help();

@@ -22,7 +22,7 @@ import { requireBrowser } from '../support/tools.ts';
 const overview = (page: Page) => page.getByRole('heading', { name: 'Overview' }).waitFor();
 const tokenOf = (page: Page) => page.evaluate<string>(`sessionStorage.getItem('headgate-token')`);
 
-suite('logins of the console', () => {
+suite('console logins work for all tabs and are limited', () => {
   test('a console login by link extends to new tabs without a cookie, and a logout ends all tabs', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;

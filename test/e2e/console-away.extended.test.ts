@@ -18,7 +18,7 @@ async function says(page: Page, wanted: RegExp): Promise<void> {
 
 const green = (page: Page): Promise<number> => page.locator('.latest .dot.on').count();
 
-suite('the console during outages', () => {
+suite('the console survives outages', () => {
   test('the console reports that the database or Headgate is away, keeps its content and recovers by itself', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;

@@ -22,7 +22,7 @@ const documented = new Map(
     }),
 );
 
-suite('clicks in the console', () => {
+suite('the console takes the documented number of clicks', () => {
   test('each task in the console takes as many clicks as docs/console.md says', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;

@@ -18,7 +18,7 @@ const rowsMax = 450;
 /** The SQL port asks for the role's rights before each. */
 const statementsMax = 30;
 
-suite('the costs of the console', () => {
+suite("the console's pages cost a bounded amount of work", () => {
   test('each page of the console costs the engine a bounded number of statements and rows', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;

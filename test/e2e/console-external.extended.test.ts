@@ -294,7 +294,7 @@ async function tables(t: TestContext, headgate: Headgate): Promise<Client> {
   return root;
 }
 
-suite('the console in front of an external PostgreSQL', () => {
+suite('the console works in front of an external PostgreSQL', () => {
   test('the console on an external PostgreSQL serves two roles and survives an outage', async (t) => {
     const server = await MortalServer.start(t);
     const env = { HEADGATE_DATABASE_URL: server.databaseUrl, HEADGATE_LISTENERS: '2' };

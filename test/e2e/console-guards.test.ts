@@ -421,7 +421,7 @@ async function countsAttempts(headgate: Headgate): Promise<void> {
   await within(5_000, async () => assert.match(await said(), /console\.login_failed/));
 }
 
-suite('access to the console', () => {
+suite('the console restricts access', () => {
   test('the console guards host names, origins, tokens, bounds, roles and login attempts', async (t) => {
     const headgate = await startHeadgate(t, {
       env: { HEADGATE_SQL_PASSWORD: password, HEADGATE_CONSOLE_HOSTS: 'console.example.com' },

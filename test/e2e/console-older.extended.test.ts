@@ -6,7 +6,7 @@ import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import { requireBrowser } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
-suite('accepted requests after a restart, in the console', () => {
+suite('the console lists accepted requests after a restart', () => {
   test('the console lists requests accepted before a restart from the rows of the table, or says why it cannot', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;

@@ -9,7 +9,7 @@ import { asked } from '../support/asked.ts';
 import { requireBrowser } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
-suite('colours, counts and search in the console', () => {
+suite('the console shows right colours, counts and search results', () => {
   test('the console does not show a 202, a handshake or a repetition as a refusal', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;

@@ -18,7 +18,7 @@ async function plotOf(page: Page) {
   return { plot, x: bar.x + bar.width / 2, y: bar.y + bar.height / 2 };
 }
 
-suite('the pages of the console', () => {
+suite("the console's pages work in Chromium", () => {
   test("the console's charts, lists, SQL page, time zones and phone layout work in Chromium", async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;

@@ -9,7 +9,7 @@ import { MortalServer } from '../support/mortal-server.ts';
 import { requireBrowser } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
-suite('a refused request in the console', () => {
+suite('the console explains refused requests', () => {
   test("the console's explanation of a 401 agrees with its recorded reason", async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;

@@ -33,7 +33,7 @@ async function list(
   return JSON.parse(text) as ListAnswer;
 }
 
-suite('the list of all requests, for roles and in outages', () => {
+suite("the console's request list is right for each role and in outages", () => {
   test("the console's request list shows each role its own requests once, page by page, from all processes", async (t) => {
     const server = await MortalServer.start(t);
     const headgate = await startHeadgate(t, {

@@ -79,7 +79,7 @@ async function filled(headgate: Headgate, client: Client): Promise<void> {
   });
 }
 
-suite('the list of all requests', () => {
+suite("the console's request list is complete", () => {
   test("the console's request list shows each request once, explains refusals, and has a URL for every state", async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;

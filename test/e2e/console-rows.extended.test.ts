@@ -23,7 +23,7 @@ const firstRow = (page: Page): Promise<string> =>
 
 const shared = sharedHeadgate();
 
-suite('rows in the console', () => {
+suite('the console lists rows', () => {
   test('the console lists the newest row first even after rows were deleted and vacuumed', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;

@@ -176,7 +176,7 @@ async function tenMillions(client: Client, t: TestContext): Promise<void> {
   t.diagnostic(`2,000 rows looked through for a text: ${cost.ms} ms, ${cost.buffers} pages`);
 }
 
-suite('the console with large amounts of data', () => {
+suite('the console copes with large amounts of data', () => {
   test('the console stays responsive with 10,000 endpoints, 500 requests/s, 10 million rows and a body of 24 MB', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;

@@ -38,7 +38,7 @@ interface Call {
   readonly headers?: Record<string, string>;
 }
 
-suite('a login of the console that is shared', () => {
+suite("the console's shared links log in once", () => {
   test('a shared console link gives one session of the same role and nothing more', async (t) => {
     const headgate = await startHeadgate(t, { env: { HEADGATE_SQL_PASSWORD: password } });
     const { port } = headgate.ports.admin;

@@ -6,7 +6,7 @@ import { holds, serious } from '../support/console-walk.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { requireBrowser } from '../support/tools.ts';
 
-suite('the SQL page of the console', () => {
+suite("the console's SQL page works in Chromium", () => {
   test("the console's SQL page holds several statements in tabs", async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;

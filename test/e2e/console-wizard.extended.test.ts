@@ -267,7 +267,7 @@ async function knows(headgate: Headgate, api: Api, senders: readonly SenderInfo[
   }
 }
 
-suite("the console's wizard", () => {
+suite("the console's wizard creates endpoints", () => {
   test("the console's wizard leads from a sender to its first delivery, interrupted at each step", async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;

@@ -389,7 +389,7 @@ async function hasNoBarrier({ page, open, complaints }: Tried): Promise<void> {
   assert.deepEqual(complaints, []);
 }
 
-suite('the console in a browser', () => {
+suite('the console works in a browser', () => {
   test('the console works in Chromium from the first link to the repair and retry of a refused request', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;

@@ -9,7 +9,7 @@ import { until } from '../support/until.ts';
 
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 
-suite('headgate explain', () => {
+suite('headgate explain explains refusals', () => {
   test('headgate explain shows the newest refusals with advice for each kind', async (t) => {
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);

@@ -63,7 +63,7 @@ async function explain(client: Client, table: string, options: Record<string, un
 
 const verdict = ([first]: readonly Line[]): string => `${first?.expression}: ${first?.value}`;
 
-suite('EXPLAIN VALIDATE', () => {
+suite('EXPLAIN VALIDATE explains checks', () => {
   test('EXPLAIN VALIDATE shows every step with its value, and masks values computed from secrets', async (t) => {
     const { client } = await started(t);
     const body = `{"zen": "It's ☃"}`;

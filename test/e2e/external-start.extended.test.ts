@@ -59,7 +59,7 @@ function stepsOf({ stdout }: Headgate): string[] {
 const others = (process.env['HEADGATE_TEST_BINS'] ?? '').split(':').filter((bin) => bin !== '');
 const bins = [embeddedBin, ...(existsSync(debianBin) ? [debianBin] : []), ...others];
 
-suite('the documented setup of an external PostgreSQL', () => {
+suite('the documented setup of an external PostgreSQL works', () => {
   for (const bin of sampleOf(bins, 1))
     test(
       `the documented setup of an external PostgreSQL leads to a first row (${bin})`,

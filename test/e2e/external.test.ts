@@ -42,7 +42,7 @@ async function sqlDoor(
   return client;
 }
 
-suite('an external PostgreSQL', () => {
+suite('Headgate works with an external PostgreSQL', () => {
   test('two Headgates on one database share tables, secrets and rows within a second', async (t) => {
     const { database, a, b } = await twoHeadgates(t);
     const client = await sqlDoor(t, a, database);

@@ -89,7 +89,7 @@ const withCurl = async ({ gatewayUrl }: Headgate, text: string): Promise<string>
   return ran.stdout;
 };
 
-suite('the printed examples for the first hour', () => {
+suite('the documented examples for the first hour work', () => {
   test("the README's example equals the one printed at the start, and works twice", async (t) => {
     if (['psql', 'curl', 'openssl'].some((tool) => requireTool(t, tool) === null)) return;
     const headgate = await startHeadgate(t);

@@ -35,7 +35,7 @@ const psql = (headgate: Headgate, ...args: string[]) => {
 
 const shared = sharedHeadgate();
 
-suite('first rows by webhook', () => {
+suite('the first rows arrive by webhook', () => {
   test('a table with a secret, created by psql, accepts a webhook sent by curl', async (t) => {
     if (!requireTool(t, 'psql') || !requireTool(t, 'curl')) return;
     const headgate = await shared();

@@ -18,7 +18,7 @@ import { within } from '../support/within.ts';
 
 const checked = checkedBy('s');
 
-suite('changes of a slow or distant catalog', () => {
+suite('changes of a slow or distant catalog count in time', () => {
   test('hung catalog sessions let no revoked key in, and unsigned requests still get an answer', async (t) => {
     const { headgate, port, plain } = await stageOn(t, await serverOf(t));
     await port.query(`CREATE SECRET s WITH (backend = 'meta') AS 'old'`);

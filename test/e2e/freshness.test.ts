@@ -24,7 +24,7 @@ let started: Promise<Stage> | null = null;
 const shared = (): Promise<Stage> =>
   (started ??= serverOf(file, ['track_functions=all']).then((server) => stageOn(file, server)));
 
-suite('changes of the catalog', () => {
+suite('changes of the catalog count at once', () => {
   test('a request that fits the newly committed table is accepted at once, at every port', async () => {
     const { headgate, port, plain } = await shared();
     await port.query(`CREATE SECRET s WITH (backend = 'meta') AS 'k'`);

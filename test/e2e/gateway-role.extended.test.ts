@@ -92,7 +92,7 @@ const attacks = (file: string, socket: string): readonly string[] => [
 
 const shared = sharedHeadgate();
 
-suite('the role of the events gateway on the embedded engine', () => {
+suite('the role of the events gateway on the embedded engine has restricted rights', () => {
   test("the gateway's role is no superuser and reaches no file, no program and no key", async () => {
     const headgate = await shared();
     const masterKey = (await readFile(join(headgate.dataDir, 'master.key'), 'utf8')).trim();

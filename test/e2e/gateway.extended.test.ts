@@ -15,7 +15,7 @@ const sql = (url: string, text: string, query = '') =>
 const events = (url: string, query: string, body: string) =>
   request(`${url}/v1/events?${query}`, { method: 'POST', body });
 
-suite('headgate gateway', () => {
+suite('headgate gateway serves databases', () => {
   test('the gateway answers 503 while its database is away, and serves as soon as it is back', async (t) => {
     const { server } = await strangersServer(t);
     const path = new Path(server.socket);

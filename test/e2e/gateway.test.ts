@@ -63,7 +63,7 @@ async function quickStart(url: string): Promise<void> {
 
 const shared = sharedHeadgate();
 
-suite('the events gateway', () => {
+suite('the events gateway stores events and runs SQL', () => {
   test("the gateway's quick start works inside headgate start", async (t) => {
     if (!requireTool(t, 'curl')) return;
     const headgate = await shared();

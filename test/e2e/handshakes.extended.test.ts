@@ -66,73 +66,80 @@ test('handshakes of senders are answered, and only by their own tables', async (
   t.diagnostic(sampleSeed);
   const tried = new Set([...sampleOf(asking, 4), senders.get('zoom') ?? assert.fail()]);
   for (const sender of tried) {
-    await t.test(`handshakes of ${sender.id} are answered, and wrongly signed ones are not`, async () => {
-      const table = `h_${sender.id}`;
-      const keys = sender.makeSecret(randomBytes);
-      const answerKey = answerKeyOf(sender);
-      await createSenderTable(client, table, sender.id, keys.secret, answerKey);
-      const asker: HandshakeSender = {
-        sender,
-        url: urlOf(table),
-        signedUrl: `${publicUrl}/webhook/dev/public/${table}`,
-        signingKey: keys.signingKey,
-        answerKey: answerKey ?? '',
-        headers: new Map(),
-      };
-      const ask = async (by: HandshakeSender) => {
-        const rounds = roundsOf(by, randomBytes(16).toString('hex'), Date.now());
-        return Promise.all(
-          rounds.map(async (round) => ({
-            what: round.question.what,
-            ...(await askOne(round, http, () => performance.now(), signal)),
-          })),
+    await t.test(
+      `handshakes of ${sender.id} are answered, its signed request is stored, and a forged one gets 401`,
+      async () => {
+        const table = `h_${sender.id}`;
+        const keys = sender.makeSecret(randomBytes);
+        const answerKey = answerKeyOf(sender);
+        await createSenderTable(client, table, sender.id, keys.secret, answerKey);
+        const asker: HandshakeSender = {
+          sender,
+          url: urlOf(table),
+          signedUrl: `${publicUrl}/webhook/dev/public/${table}`,
+          signingKey: keys.signingKey,
+          answerKey: answerKey ?? '',
+          headers: new Map(),
+        };
+        const ask = async (by: HandshakeSender) => {
+          const rounds = roundsOf(by, randomBytes(16).toString('hex'), Date.now());
+          return Promise.all(
+            rounds.map(async (round) => ({
+              what: round.question.what,
+              ...(await askOne(round, http, () => performance.now(), signal)),
+            })),
+          );
+        };
+        let answered = 0;
+        for (const { what, answer, wrong } of await ask(asker)) {
+          assert.equal(wrong, null, what);
+          assert(answer.bytes <= 1024, `${answer.bytes} bytes`);
+          if (isWrong(what) && answer.status !== 404) continue;
+          // Xero's is a delivery like any other.
+          if (sender.id === 'xero') continue;
+          answered++;
+          assert.equal(answer.headers['x-content-type-options'], 'nosniff');
+          assert.equal(answer.headers['access-control-allow-origin'], undefined);
+        }
+        assert.equal(await countOf(client, table), sender.id === 'xero' ? 1 : 0);
+
+        const other = {
+          ...asker,
+          signingKey: sender.makeSecret(randomBytes).signingKey,
+          answerKey: 'another',
+        };
+        const rules = sender
+          .answers({ secret: 's', answer: 't' })
+          .filter((clause) => clause.includes(' WHEN '));
+        if (answerKey !== null || rules.every((clause) => !clause.includes(' UNCHECKED')))
+          for (const { what, wrong } of await ask(other))
+            if (!isWrong(what)) assert.notEqual(wrong, null, what);
+        assert.equal(await countOf(client, table), sender.id === 'xero' ? 1 : 0);
+
+        const request = { sender: sender.id, url: asker.url, signedUrl: asker.signedUrl };
+        const stored = await send({ ...request, secret: keys.signingKey });
+        assert.equal(stored.code, 0, stored.printed);
+        const committed = sender
+          .answers({ secret: 's', answer: null })
+          .find((clause) => !clause.includes(' WHEN '));
+        if (committed === undefined) assert.equal(stored.printed, 'HTTP 200\n');
+        assert.equal(await countOf(client, table), sender.id === 'xero' ? 2 : 1);
+        assert.match((await send({ ...request, secret: other.signingKey })).printed, /^HTTP 401\n/);
+
+        await within(10_000, async () => {
+          const told = `headgate.handshakes WHERE table_name = '${table}' AND outcome = 'answered'`;
+          assert((await countOf(client, told)) >= answered);
+        });
+        // What was refused is there with its reason; what was answered is not.
+        const { rows } = await client.query<{ status: number }>(
+          `SELECT DISTINCT status FROM headgate.rejected_requests WHERE table_name = '${table}'`,
         );
-      };
-      let answered = 0;
-      for (const { what, answer, wrong } of await ask(asker)) {
-        assert.equal(wrong, null, what);
-        assert(answer.bytes <= 1024, `${answer.bytes} bytes`);
-        if (isWrong(what) && answer.status !== 404) continue;
-        // Xero's is a delivery like any other.
-        if (sender.id === 'xero') continue;
-        answered++;
-        assert.equal(answer.headers['x-content-type-options'], 'nosniff');
-        assert.equal(answer.headers['access-control-allow-origin'], undefined);
-      }
-      assert.equal(await countOf(client, table), sender.id === 'xero' ? 1 : 0);
-
-      const other = { ...asker, signingKey: sender.makeSecret(randomBytes).signingKey, answerKey: 'another' };
-      const rules = sender
-        .answers({ secret: 's', answer: 't' })
-        .filter((clause) => clause.includes(' WHEN '));
-      if (answerKey !== null || rules.every((clause) => !clause.includes(' UNCHECKED')))
-        for (const { what, wrong } of await ask(other))
-          if (!isWrong(what)) assert.notEqual(wrong, null, what);
-      assert.equal(await countOf(client, table), sender.id === 'xero' ? 1 : 0);
-
-      const request = { sender: sender.id, url: asker.url, signedUrl: asker.signedUrl };
-      const stored = await send({ ...request, secret: keys.signingKey });
-      assert.equal(stored.code, 0, stored.printed);
-      const committed = sender
-        .answers({ secret: 's', answer: null })
-        .find((clause) => !clause.includes(' WHEN '));
-      if (committed === undefined) assert.equal(stored.printed, 'HTTP 200\n');
-      assert.equal(await countOf(client, table), sender.id === 'xero' ? 2 : 1);
-      assert.match((await send({ ...request, secret: other.signingKey })).printed, /^HTTP 401\n/);
-
-      await within(10_000, async () => {
-        const told = `headgate.handshakes WHERE table_name = '${table}' AND outcome = 'answered'`;
-        assert((await countOf(client, told)) >= answered);
-      });
-      // What was refused is there with its reason; what was answered is not.
-      const { rows } = await client.query<{ status: number }>(
-        `SELECT DISTINCT status FROM headgate.rejected_requests WHERE table_name = '${table}'`,
-      );
-      assert.deepEqual(
-        rows.filter(({ status }) => status !== 401),
-        [],
-      );
-    });
+        assert.deepEqual(
+          rows.filter(({ status }) => status !== 401),
+          [],
+        );
+      },
+    );
   }
 
   await t.test(

@@ -232,7 +232,7 @@ const shown = {
   visibleTables: counted(visibleTables([1, 2])),
 };
 
-suite('functions and operators that others have created', () => {
+suite('Headgate calls no functions and operators of other roles', () => {
   // The console's retries what the commands explain.
   test('headgate commands call no functions and operators that other roles created', async (t) => {
     const headgate = await trapped(t);

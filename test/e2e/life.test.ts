@@ -13,7 +13,7 @@ import { until } from '../support/until.ts';
 /** Its first start; the last test ends it. */
 const shared = sharedHeadgate({ fromNothing: true });
 
-suite('start and stop of headgate start', () => {
+suite('headgate start starts and stops cleanly', () => {
   test('an unclean end after the second start leaves little write-ahead log to replay', async (t) => {
     const headgate = await shared();
     const client = await headgate.client(t);

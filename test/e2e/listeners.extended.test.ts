@@ -33,7 +33,7 @@ async function keepsRate(
   assert.ok(passed >= 10 && passed <= 20, String(passed));
 }
 
-suite('two listener processes', () => {
+suite('two listener processes keep rates and settings', () => {
   for (const rate of sampleOf(['HEADGATE_ADDRESS_RATE', 'HEADGATE_TABLE_RATE'] as const, 1))
     test(`${rate} is kept by both listener processes together`, (t) => keepsRate(t, rate));
 

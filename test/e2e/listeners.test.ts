@@ -14,7 +14,7 @@ const shared = sharedHeadgate({
   args: ['--gateway-port=0', '--table-rate=1000/s'],
 });
 
-suite('a webhook port with two listener processes', () => {
+suite('two listener processes serve one webhook port', () => {
   test('two listener processes share a port and merge their metrics', async (t) => {
     const headgate = await shared();
     const client = await headgate.client(t);

@@ -6,7 +6,7 @@ import { sampleOf } from '../support/sample.ts';
 
 const owners = 24;
 
-suite('first rows of many owners at one time', () => {
+suite('first rows of many owners at one time are stored', () => {
   for (const listeners of sampleOf(['1', '3'], 1))
     test(`the first rows of many simultaneous owners are stored at the first attempt (listener processes: ${listeners})`, async (t) => {
       const headgate = await startHeadgate(t, { env: { HEADGATE_LISTENERS: listeners } });

@@ -130,7 +130,7 @@ const facts = [
 
 const typed = (client: Client, sql: string) => client.query({ text: sql, rowMode: 'array' });
 
-suite('headgate move', () => {
+suite('headgate move moves a database', () => {
   test(
     'headgate move carries every kind of table, right, comment, secret and refused request',
     { timeout: 180_000 },

@@ -35,7 +35,7 @@ const count = async (client: Client): Promise<number> => {
   return rows[0]?.n ?? 0;
 };
 
-suite("code of a table's owner", () => {
+suite("code of a table's owner runs with that owner's rights only", () => {
   test("code of a table's owner gains no rights through any port", async (t) => {
     const headgate = await startHeadgate(t, { args: ['--events-role=root'] });
     const root = await headgate.client(t);

@@ -11,7 +11,7 @@ import { within } from '../support/within.ts';
 
 const shared = sharedHeadgate();
 
-suite('many owners', () => {
+suite('tables of many owners are served side by side', () => {
   test('first rows of many owners are all stored, and those of tables with code in sessions of their owners', async (t) => {
     const headgate = await shared();
     const root = await headgate.client(t);

@@ -11,7 +11,7 @@ import { WsClient } from '../support/ws-client.ts';
 
 const shared = sharedHeadgate();
 
-suite('the session that stores a row', () => {
+suite('each row is stored in a session with the right role', () => {
   test('a table that changes its owner under load runs its code only as the owner of that moment', async (t) => {
     const headgate = await shared();
     const root = await headgate.client(t);

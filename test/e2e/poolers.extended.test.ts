@@ -22,7 +22,7 @@ import { within } from '../support/within.ts';
 /** Protocol 3.0's CancelRequest. */
 const cancelRequest = 80_877_102;
 
-suite('Headgate behind PgBouncer', () => {
+suite('Headgate works behind PgBouncer', () => {
   test('Headgate behind a pooler with fewer connections than it opens says so and uses those', async (t) => {
     const program = requireTool(t, 'pgbouncer');
     if (program === null) return;

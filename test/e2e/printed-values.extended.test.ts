@@ -150,7 +150,7 @@ const [tried] = sampleOf(Object.keys(versions), 1);
 const [others] = sampleOf([1, 1, 2, 3], 1);
 const isTried = (version: string, index: number): boolean =>
   isLong || (version === tried && [0, others].includes(index));
-suite('rows under settings of a database or role that change texts', { timeout: 300_000 }, () => {
+suite('rows do not depend on settings of a database or role that change texts', { timeout: 300_000 }, () => {
   /** What was exported and shown with PostgreSQL's defaults, by version. */
   const first = new Map<string, unknown>();
   for (const [version, bin] of Object.entries(versions))

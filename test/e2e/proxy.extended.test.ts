@@ -56,7 +56,7 @@ const paths = [
 ];
 
 for (const [name, start] of sampleOf(Object.entries(proxies), 1)) {
-  suite(`${name} as a reverse proxy`, () => {
+  suite(`${name} works as a reverse proxy`, () => {
     test("a TLS proxy passes the sender's address to VALIDATE and Headgate's refusals to the sender", async (t) => {
       const program = requireTool(t, name);
       if (program === null) return;

@@ -182,20 +182,23 @@ test('read tokens of the events gateway work on one Headgate', { timeout: 180_00
     await token(`short FOR SELECT ON clicks`);
   });
 
-  await t.test('a stream ends when its read token is dropped or the owner loses the right', async (step) => {
-    const live = await token('dropped FOR SELECT ON clicks');
-    const followed = await open(step, `name=clicks&token=${live}`);
-    await root.query('DROP TOKEN dropped');
-    await followed.ended;
-    assert.equal(await refused(`name=clicks&token=${live}`), '401 token_required');
-    const hers = await token('hers FOR SELECT ON clicks', alice);
-    const second = await open(step, `name=clicks&token=${hers}`);
-    assert.equal(second.response.status, 200);
-    await root.query('REVOKE SELECT ON clicks FROM alice');
-    await second.ended;
-    assert.equal(await refused(`name=clicks&token=${hers}`), '403 token_scope');
-    await root.query('GRANT SELECT ON clicks TO alice');
-  });
+  await t.test(
+    "a stream ends when its read token is dropped or the token's owner loses SELECT",
+    async (step) => {
+      const live = await token('dropped FOR SELECT ON clicks');
+      const followed = await open(step, `name=clicks&token=${live}`);
+      await root.query('DROP TOKEN dropped');
+      await followed.ended;
+      assert.equal(await refused(`name=clicks&token=${live}`), '401 token_required');
+      const hers = await token('hers FOR SELECT ON clicks', alice);
+      const second = await open(step, `name=clicks&token=${hers}`);
+      assert.equal(second.response.status, 200);
+      await root.query('REVOKE SELECT ON clicks FROM alice');
+      await second.ended;
+      assert.equal(await refused(`name=clicks&token=${hers}`), '403 token_scope');
+      await root.query('GRANT SELECT ON clicks TO alice');
+    },
+  );
 
   await t.test('a read token is bound to the table, not to its name', async (step) => {
     const live = await token('renamed FOR SELECT ON clicks');

@@ -76,7 +76,7 @@ function untilGaps(
   });
 }
 
-suite('tables with the option reconcile', () => {
+suite('tables with the option reconcile get missing deliveries', () => {
   test('reconcile has GitHub redeliver only the deliveries that never arrived', async (t) => {
     const { logs, headgate, client } = await stage(t);
     logs.githubHook = { url: `${headgate.webhookUrl}/dev/public/github_events`, secret: signingSecret };
@@ -230,7 +230,7 @@ test('no sender can mark a row as fetched, at any port', async (t) => {
   await client.query('DROP TABLE marked; DROP SECRET own');
 });
 
-suite('statements of the option reconcile', () => {
+suite('statements accept the option reconcile', () => {
   test('CREATE TABLE refuses an unusable reconcile, SHOW CREATE TABLE prints it, and its secret cannot be dropped', async (t) => {
     const headgate = await shared();
     const client = await headgate.client(t);

@@ -27,7 +27,7 @@ async function rejected(client: Client, table: string, count: number): Promise<r
 const shared = sharedHeadgate();
 const failed = 'Signature verification failed';
 
-suite('reasons of refused requests', () => {
+suite('refused requests have reasons', () => {
   test('refusal reasons name the first condition that was not true', async (t) => {
     const headgate = await shared();
     const client = await headgate.client(t);

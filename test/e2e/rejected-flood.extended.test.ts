@@ -20,7 +20,7 @@ const total = (kept: Record<string, number>) => Object.values(kept).reduce((sum,
 /** The flood has one of its own: what it uses up, others would miss. */
 const shared = sharedHeadgate();
 
-suite('a flood of refused requests', () => {
+suite('a flood of refused requests harms nobody else', () => {
   test('a flood of refused requests is answered, counted and cut off, without harm to other senders', async (t) => {
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);

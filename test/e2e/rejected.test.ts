@@ -49,7 +49,7 @@ async function settled(client: Client, id: string): Promise<Row> {
 
 const shared = sharedHeadgate();
 
-suite('requests in headgate.rejected_requests', () => {
+suite('refused requests are kept in headgate.rejected_requests', () => {
   test('rejected requests are kept with what their owner needs, without credentials', async (t) => {
     const headgate = await shared();
     const client = await headgate.client(t);
@@ -142,7 +142,7 @@ suite('requests in headgate.rejected_requests', () => {
   });
 });
 
-suite('retry_rejected', () => {
+suite('headgate.retry_rejected stores refused requests', () => {
   test('retry_rejected stores requests that now fit, many at once, and returns each outcome', async (t) => {
     const headgate = await shared();
     const client = await headgate.client(t);

@@ -76,7 +76,7 @@ const allServed = {
   'other/public/bound': 200,
 };
 
-suite('headgate secrets rotate-key', () => {
+suite('headgate secrets rotate-key replaces the master key', () => {
   test('secrets rotate-key under load refuses no request, and leaves values sealed with the new key only', async (t) => {
     const dataDir = await temporaryFolder(t);
     const headgate = await startHeadgate(t, { dataDir });
@@ -227,7 +227,7 @@ some("secrets rotate-key runs no code of a database's owner", async (t) => {
   assert.deepEqual(rows, [{ rolsuper: false }]);
 });
 
-suite('a secret that does not open', () => {
+suite('a secret that does not open disables its table only', () => {
   const unusable = (headgate: Headgate) =>
     headgate.stderr.split('\n').filter((line) => line.includes('catalog.table_unusable'));
 

@@ -18,7 +18,7 @@ const headgate = (command: string, dataDir: string, env: Record<string, string>,
     env: { PATH: process.env['PATH'], HEADGATE_LISTENERS: '1', ...env },
   });
 
-suite('checks of settings', () => {
+suite('settings are checked before a start', () => {
   test('headgate config and start refuse the same settings, and create nothing', async (t) => {
     const folder = await temporaryFolder(t);
     const dataDir = join(folder, 'data');

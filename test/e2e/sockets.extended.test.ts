@@ -74,7 +74,7 @@ async function start(t: TestContext, handed: Handed): Promise<Headgate> {
 
 const table = `CREATE TABLE t (data JSONB) WITH (connector = 'webhook')`;
 
-suite('sockets passed by systemd', () => {
+suite('sockets passed by systemd are used', () => {
   for (const listeners of sampleOf([1, 2], 1))
     test(`passed sockets serve all ports and keep connections during a restart (${listeners} listener processes)`, async (t) => {
       const sockets = [await listening(t), await listening(t), await listening(t)];

@@ -18,7 +18,7 @@ function line(headgate: Headgate, wanted: RegExp): Promise<void> {
   });
 }
 
-suite('the log in format pretty', () => {
+suite('the log in format pretty is readable', () => {
   for (const listeners of sampleOf(['1', '2'], 1)) {
     test(
       `HEADGATE_LOG_FORMAT=pretty writes a line per request (listener processes: ${listeners})`,

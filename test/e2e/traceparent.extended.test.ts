@@ -45,7 +45,7 @@ function extracted(traceparent: string | null | undefined): {
   return found;
 }
 
-suite('INCLUDE TRACEPARENT', () => {
+suite('INCLUDE TRACEPARENT stores trace contexts', () => {
   test("INCLUDE TRACEPARENT stores the request's own span, which retries and headgate replay keep", async (t) => {
     const sink = await OtlpSink.open(t);
     const headgate = await startHeadgate(t, { env: always(sink) });

@@ -34,7 +34,7 @@ const valueOf = (sink: OtlpSink, name: string): number | undefined =>
     .find((it) => it.name === name)
     ?.sum?.dataPoints.reduce((sum, it) => sum + it.asDouble, 0);
 
-suite('traces and metrics for OpenTelemetry', () => {
+suite('traces and metrics are sent to OpenTelemetry', () => {
   const some = sampledTests(1, 2);
 
   for (const fastPath of sampleOf(['true', 'false'], 1))

@@ -45,7 +45,7 @@ const places: readonly (readonly [where: string, tried: (t: TestContext) => Prom
   ["while nobody reads the log's pipe", (t) => servesAndStops(t, { unread: true }, 500)],
 ];
 
-suite('Headgate with an unwritable log', () => {
+suite('Headgate serves with an unwritable log', () => {
   for (const [where, tried] of sampleOf(places, 1)) test(`Headgate serves ${where}`, tried);
 
   test('a log file at its size limit loses lines, and their number is the first line written again', async (t) => {

@@ -7,7 +7,7 @@ import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { testDatabase } from '../support/postgres.ts';
 
-suite('upgrades', () => {
+suite('an upgrade protects the catalog from older versions', () => {
   test('a Headgate older than its catalog serves nothing after a start, but goes on if it is running', async (t) => {
     const database = await testDatabase(t);
     const env = {

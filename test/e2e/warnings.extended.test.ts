@@ -8,7 +8,7 @@ import { senders } from '../../src/senders/senders.ts';
 import { SendError } from '../../src/senders/send-options.ts';
 import { sendCommand } from '../../src/senders/send.ts';
 
-suite('warnings of CREATE TABLE', () => {
+suite('CREATE TABLE warns of mistakes', () => {
   test('CREATE TABLE warns of a secret in the wrong form and of an unknown public URL', async (t) => {
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);

@@ -12,7 +12,7 @@ const program = process.env['HEADGATE_ENGINES_PGBOUNCER'] ?? '';
 const tables = 250;
 const rounds = 3;
 
-suite('PgBouncer with prepared statements in transaction mode', () => {
+suite('Headgate works behind PgBouncer with prepared statements in transaction mode', () => {
   test(`webhooks to ${tables} tables in turn are all stored behind PgBouncer with prepared statements`, async (t) => {
     if (program === '') return skipFor(t, 'a PgBouncer of 1.24 or later');
     const server = await startTcpServer();

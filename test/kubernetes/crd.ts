@@ -90,7 +90,7 @@ const refusedWith = (words: string) => (error: unknown) => {
   return true;
 };
 
-suite('the Headgate resource on a real API server', () => {
+suite('a real API server validates Headgate resources', () => {
   test('each rule of the CRD accepts a valid spec and refuses an invalid one with its own message', async (t) => {
     const live = await LiveCluster.open(t);
     const all = rulesOf(headgateSchema as Ruled, '');

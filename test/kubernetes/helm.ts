@@ -58,7 +58,7 @@ async function open(t: TestContext, namespace: string): Promise<Release> {
   return new Release(kube, namespace);
 }
 
-suite('the chart on a real control plane', () => {
+suite('the chart works on a real control plane', () => {
   test('the chart is installed, upgraded, rolled back, uninstalled and installed again with the same master key', async (t) => {
     const release = await open(t, 'helm-life');
     await release.helm('install', 'hooks', chartPath);

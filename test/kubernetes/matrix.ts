@@ -38,7 +38,7 @@ const secret = (name: string, key: string, value: string) => ({
   stringData: { [key]: value },
 });
 
-suite('the operator on a real control plane', () => {
+suite('the operator works on a real control plane', () => {
   test('the operator deploys each spec of the matrix on a real control plane and then leaves it alone', async (t) => {
     const kube = await Kube.open(t);
     await kube.deployOperator();

@@ -13,7 +13,7 @@ const kinds =
 const ours = '--selector=app.kubernetes.io/managed-by=headgate-operator';
 const asAskedFor = /^False AsAskedFor/;
 
-suite('the operator as it is shipped', () => {
+suite('the operator works with the rights of its manifests', () => {
   test('the operator deploys Headgate resources on a real control plane within its rights', async (t) => {
     const kube = await Kube.open(t);
     await kube.deployOperator();

@@ -14,7 +14,7 @@ const values = [
 ].flatMap((it) => ['--set', it]);
 const waiting = ['--wait', '--timeout=180s'];
 
-suite('the chart on a node', () => {
+suite('the chart works on a node', () => {
   test('the chart is installed, upgraded and rolled back on a node without a failed request, and uninstalled', async (t) => {
     const secrets = { 'hooks-database': `url=${await startDatabase(t)}` };
     const hooks = await Hooks.open(t, 'chart', 'hooks-headgate', secrets);

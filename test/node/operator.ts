@@ -57,7 +57,7 @@ function processOf(uid: string): number {
   return assert.fail(`a process of pod ${uid} runs`);
 }
 
-suite('the operator on a node', () => {
+suite('the operator works on a node', () => {
   test('requests answered 200 are stored while the operator replaces pods, one is killed and the node is drained', async (t) => {
     await deployed(t);
     const hooks = await Hooks.open(t, 'operated', 'hooks', {

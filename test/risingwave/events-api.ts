@@ -17,7 +17,7 @@ async function post(url: string, body: string): Promise<{ readonly status: numbe
   return { status: response.status, text: await response.text() };
 }
 
-suite("RisingWave's events-api beside Headgate", () => {
+suite("RisingWave's events-api and Headgate answer alike", () => {
   test("the quick start of RisingWave's events-api works in front of Headgate's SQL port", async (t) => {
     const headgate = await startHeadgate(t);
     const url = await startEventsApi(

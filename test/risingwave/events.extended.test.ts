@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { onStandInOnly, openRisingWave } from './support.ts';
 import { within } from '../support/within.ts';
 
-suite('events into RisingWave', () => {
+suite('events are stored in RisingWave', () => {
   test('events as one object and as lines fill RisingWave columns of every type, with every digit', async (t) => {
     const { gateway, table } = await openRisingWave(t);
     const name = table();

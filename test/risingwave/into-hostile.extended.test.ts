@@ -28,7 +28,7 @@ const many = (it: Buffer): Buffer => Buffer.concat(Array<Buffer>(20_000).fill(it
 const servers: Record<string, readonly [Says, 'done' | 'failed' | 'lost' | 'away']> = {
   'correct replies': [obliging, 'done'],
   'silence at the start': [to('start', null), 'away'],
-  'silence in the middle of TLS': [to('start', Buffer.from('S')), 'away'],
+  'silence during the TLS negotiation': [to('start', Buffer.from('S')), 'away'],
   'an unknown authentication method': [to('start', message('R', int32(99))), 'away'],
   'an unterminated error at the start': [to('start', message('E')), 'away'],
   'a refusal followed by a welcome': [to('start', Buffer.concat([failure, welcome])), 'away'],
@@ -36,7 +36,7 @@ const servers: Record<string, readonly [Says, 'done' | 'failed' | 'lost' | 'away
   'an endless start': [to('start', many(message('S', Buffer.alloc(200)))), 'away'],
   'silence at the settings': [to('set', null), 'away'],
   'an unterminated error in a reply': [to('insert', message('E', Buffer.from('Mx'))), 'lost'],
-  'a row of minus one values': [
+  'a row with a negative number of values': [
     to(
       'select',
       Buffer.concat([message('T', int16(1), zeroEnded('a'), Buffer.alloc(18)), message('D', int16(0xffff))]),
@@ -52,9 +52,9 @@ const servers: Record<string, readonly [Says, 'done' | 'failed' | 'lost' | 'away
   'a well-formed error': [to('insert', Buffer.concat([failure, ready])), 'failed'],
 };
 
-suite('hostile and broken servers of into', { concurrency: true }, () => {
+suite('the option into survives hostile and broken servers', { concurrency: true }, () => {
   for (const [name, [says, kind]] of Object.entries(servers))
-    test(`a statement to an into server with ${name} ends as ${kind} and leaves no connection`, async (t) => {
+    test(`a statement of the option into to a server with ${name} ends as ${kind} and leaves no connection`, async (t) => {
       const sockets = new Set<Socket>();
       // It never closes its end.
       const server = createServer({ allowHalfOpen: true }, (socket) => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { onStandInOnly, openRisingWave } from './support.ts';
 
-suite('SQL of RisingWave over HTTP', () => {
+suite('/v1/sql works with RisingWave', () => {
   test('RisingWave SQL results look like those of PostgreSQL', async (t) => {
     const { gateway, table } = await openRisingWave(t);
     const name = table();

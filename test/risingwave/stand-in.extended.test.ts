@@ -38,7 +38,7 @@ const refused: readonly (readonly [string, RegExp])[] = [
   ['SELECT nonsense', /Failed to run the query\n\nCaused by/],
 ];
 
-suite("RisingWave's behaviour that Headgate relies on", () => {
+suite('RisingWave behaves as Headgate relies on', () => {
   test('RisingWave refuses statements it does not have', async (t) => {
     const { client, table } = await openRisingWave(t);
     const name = table();

@@ -27,7 +27,7 @@ async function open(t: TestContext) {
 const refusedWith = (status: number) => (error: unknown) =>
   error instanceof ClusterError && error.status === status;
 
-suite('the stand-in for the Kubernetes API server', () => {
+suite('the stand-in for the Kubernetes API server behaves like the original', () => {
   test("the API server stand-in's server-side apply creates, is idempotent, reports conflicts and removes dropped fields", async (t) => {
     const { ask, apply } = await open(t);
     const first = await apply('a', 'one', { spec: { type: 'ClusterIP', sessionAffinity: 'None' } });
