@@ -3,7 +3,6 @@
  */
 import { rememberedOf } from '../kit/memoize.ts';
 import { relationName } from '../kit/sql-text.ts';
-import type { Column } from '../types/shape.ts';
 import type { Target } from '../types/target.ts';
 import type { SessionFacts, PreparedStatement, StatementStep } from './commit-connection.ts';
 import { limits } from '../config/limits.ts';
@@ -29,8 +28,6 @@ import {
   isKeyed,
   isMeantFirst,
   lockStatements,
-  probeStatement,
-  removeProbeStatement,
   removeStatement,
   settingStatements,
   storeDocumentsStatement,
@@ -191,7 +188,8 @@ const { bytea, int8, json, oid, text } = typeOids;
 
 /** Sets of kept columns whose statement is remembered; for others it is made each time. */
 const keptVariantsMax = 64;
-const rowTypes = [json, text, bytea];
+/** Of the parameters of statements that take rows: the documents, the path of the code, which rows are deleted. */
+export const rowTypes = [json, text, bytea];
 const noValue = { format: 1, value: null } as const;
 
 export class TableStatements {
@@ -201,7 +199,6 @@ export class TableStatements {
   /** Whether rows of this table can be deleted by their key. */
   readonly deletes: boolean;
   readonly #remove: Sql | null;
-  readonly #removeProbe: Sql | null;
   readonly #store = new Map<string, Sql>();
   readonly #locks: { readonly shared: StatementStep; readonly alone: StatementStep } | null;
   /** The lock and the question in one, for a table that runs no code; null: each is asked for itself. */
@@ -228,19 +225,7 @@ export class TableStatements {
     this.#trials = isNewest && isPlain(target) ? trialsOf(target) : null;
     this.deletes = remove !== null;
     this.#remove = remove === null ? null : sql(remove, rowTypes);
-    const probe = removeProbeStatement(target);
-    this.#removeProbe = probe === null ? null : sql(probe, rowTypes);
     this.#holdPlain = isHeldByPlan(target) ? holdPlainStep(target) : null;
-  }
-
-  /** Decodes these columns of some rows and discards them. */
-  probe(columns: readonly Column[], parts: readonly RowRange[], facts: SessionFacts): ProbeStatement {
-    return this.#probe(sql(probeStatement(this.target, columns), rowTypes), parts, facts);
-  }
-
-  /** Decodes the keys of rows that are to be deleted; null: none can be. */
-  removeProbe(parts: readonly RowRange[], facts: SessionFacts): ProbeStatement | null {
-    return this.#removeProbe === null ? null : this.#probe(this.#removeProbe, parts, facts);
   }
 
   /** The first steps of a transaction that takes these steps. */
@@ -248,12 +233,12 @@ export class TableStatements {
     const count = steps.filter(({ between, claims }) => between !== true && claims !== true).length;
     const deletes = steps.some((it) => it.deletes === true);
     // It will have the table to itself: nobody else's keys, or ids, are in its way.
-    if (this.#locks === null || (deletes && this.#isNewest)) return this.#hold(deletes);
-    return [count > 1 ? this.#locks.alone : this.#locks.shared, ...this.#hold(deletes)];
+    if (this.#locks === null || (deletes && this.#isNewest)) return this.hold(deletes);
+    return [count > 1 ? this.#locks.alone : this.#locks.shared, ...this.hold(deletes)];
   }
 
   /** Before anything of the table runs. */
-  #hold(deletes: boolean): readonly StatementStep[] {
+  hold(deletes: boolean): readonly StatementStep[] {
     const { target } = this;
     const lock = (mode?: LockMode): StatementStep => ({
       statement: null,
@@ -369,28 +354,7 @@ export class TableStatements {
     const parameters = [documents, textOf(facts.path), { format: 1, value: deletes }] as const;
     return named(of, of.types.length > parameters.length ? [...parameters, noValue] : parameters);
   }
-
-  #probe(of: Sql, parts: readonly RowRange[], facts: SessionFacts): ProbeStatement {
-    const documents = { format: 0, value: parts } as const;
-    const parse = parseMessage('', of.text, of.types);
-    const messages = executeMessages('', [documents, textOf(facts.path), { format: 1, value: null }]);
-    if (isPlain(this.target)) return { parse, messages, count: 1 };
-    // Its types may run code, which may be another owner's by now.
-    const hold = this.#hold(false);
-    const held = hold.flatMap((step) => [...(step.statement?.messages ?? []), ...step.messages()]);
-    return { parse: noMessage, messages: [...held, parse, ...messages], count: hold.length + 1 };
-  }
 }
-
-/** An unnamed statement, and its execution, apart: the next question may be put with the same statement. */
-export interface ProbeStatement {
-  readonly parse: Buffer;
-  readonly messages: readonly Buffer[];
-  /** How many statements are executed; all but the last check the table. */
-  readonly count: number;
-}
-
-const noMessage = Buffer.alloc(0);
 
 /** The first step for a table that runs no code: the lock, the number, and whether it is the table of the target. */
 export const holdPlainStep = rememberedOf((target: Target): StatementStep => {

@@ -8,8 +8,12 @@ import type { Rows } from '../types/rows.ts';
 import { isValue, changed } from './interpret-reply.ts';
 import type { Failed, EngineReply } from './interpret-reply.ts';
 import type { SessionFacts } from './commit-connection.ts';
-import type { ProbeStatement, TableStatements } from './table-statements.ts';
-import { syncMessage } from './wire-message.ts';
+import { isPlain } from './commit-connection.ts';
+import { textOf } from './lock-table.ts';
+import { probeStatement, removeProbeStatement } from './statements.ts';
+import { rowTypes } from './table-statements.ts';
+import type { TableStatements } from './table-statements.ts';
+import { executeMessages, parseMessage, syncMessage } from './wire-message.ts';
 import type { RowRange } from './wire-message.ts';
 
 export interface ValueAtFault {
@@ -86,7 +90,7 @@ export class ValueSearch {
         ranges.map(
           ({ from, to }) =>
             () =>
-              this.#table.probe(columns, members.slice(from, to).map(whole), this.#facts),
+              this.#probe(probeStatement(this.#table.target, columns), members.slice(from, to).map(whole)),
         ),
       ),
     );
@@ -111,11 +115,11 @@ export class ValueSearch {
   /** The first row that deletes and whose key cannot be decoded, or is missing. */
   async #firstRemoved(rows: Rows): Promise<ValueAtFault | null> {
     if (rows.deletes === null || !rows.deletes.includes(1) || !this.#table.deletes) return null;
+    const sql = removeProbeStatement(this.#table.target);
+    if (sql === null) return null;
     const stays = rows.deletes.map((flag) => 1 - flag);
     const found = await this.#search(rows.count, (ranges) =>
-      this.#ask(
-        ranges.map((range) => () => this.#table.removeProbe([part(rows, range, stays)], this.#facts)),
-      ),
+      this.#ask(ranges.map((range) => () => this.#probe(sql, [part(rows, range, stays)]))),
     );
     return found === null ? null : { row: found.at, column: null, failed: found.failed };
   }
@@ -155,7 +159,18 @@ export class ValueSearch {
   }
 
   #decode(rows: Rows, range: RowsBetween, columns: readonly Column[]): AskProbe {
-    return () => this.#table.probe(columns, [part(rows, range, rows.deletes)], this.#facts);
+    return () => this.#probe(probeStatement(this.#table.target, columns), [part(rows, range, rows.deletes)]);
+  }
+
+  #probe(sql: string, parts: readonly RowRange[]): ProbeStatement {
+    const documents = { format: 0, value: parts } as const;
+    const parse = parseMessage('', sql, rowTypes);
+    const messages = executeMessages('', [documents, textOf(this.#facts.path), { format: 1, value: null }]);
+    if (isPlain(this.#table.target)) return { messages: [parse, ...messages], count: 1 };
+    // Its types may run code, which may be another owner's by now.
+    const hold = this.#table.hold(false);
+    const held = hold.flatMap((step) => [...(step.statement?.messages ?? []), ...step.messages()]);
+    return { messages: [...held, parse, ...messages], count: hold.length + 1 };
   }
 
   /** The failure of each question, or null. Questions that may no longer be asked count as not failed. */
@@ -181,9 +196,8 @@ export class ValueSearch {
     const counts: number[] = [];
     for (const ask of questions) {
       const question = ask();
-      if (question === null) throw new Error('a table without a key has no rows that delete');
-      // Anew for each: behind a pooler the next one may be put in another session.
-      messages.push(question.parse, ...question.messages, syncMessage);
+      // The statement anew for each: behind a pooler the next one may be put in another session.
+      messages.push(...question.messages, syncMessage);
       counts.push(question.count);
     }
     const replies = await this.#send(messages, counts);
@@ -194,7 +208,13 @@ export class ValueSearch {
 }
 
 /** A question about some rows, made when it is put. */
-type AskProbe = () => ProbeStatement | null;
+type AskProbe = () => ProbeStatement;
+
+interface ProbeStatement {
+  readonly messages: readonly Buffer[];
+  /** How many statements are executed; all but the last check the table. */
+  readonly count: number;
+}
 
 function part({ documents }: Rows, { from, to }: RowsBetween, without: Uint8Array | null): RowRange {
   return { documents, from, to, without };
