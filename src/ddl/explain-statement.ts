@@ -11,15 +11,8 @@
 import type { ExplainRequest, ExplainedTable, SqlSession, SessionQueries } from '../types/sql.ts';
 import { StatementError, type Cursor, encodeText, type Name } from './cursor.ts';
 import { type Option, parseOptions, refuseUnknown } from './options.ts';
-import {
-  type StatementPlan,
-  displayName,
-  explainPlan,
-  callerSchemas,
-  functionCall,
-  linesPlan,
-  relationArgument,
-} from './plan.ts';
+import { type StatementPlan, displayName, callerSchemas, relationArgument } from './plan.ts';
+import { explainPlan, functionCall, linesPlan } from './result-plans.ts';
 import type { DdlContext, ParsedCheck } from './statement-context.ts';
 import { refuseSecretInside } from './secret-statements.ts';
 import { limits } from '../config/limits.ts';

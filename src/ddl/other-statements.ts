@@ -24,10 +24,8 @@ import {
   displayName,
   relationArgument,
   relationOrError,
-  selectPlan,
-  showCreatePlan,
-  statePlan,
 } from './plan.ts';
+import { selectPlan, showCreatePlan, statePlan } from './result-plans.ts';
 import type { SqlSession } from '../types/sql.ts';
 import { sendersOf } from '../senders/senders.ts';
 import type { DdlContext } from './statement-context.ts';

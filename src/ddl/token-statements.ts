@@ -7,7 +7,8 @@ import { nameBytesMax } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 import { StatementError, type Cursor, type Name } from './cursor.ts';
 import { parseOptions, refuseUnknown, type Option } from './options.ts';
-import { answeringPlan, askPlan, relationOrError, type StatementPlan } from './plan.ts';
+import { askPlan, relationOrError, type StatementPlan } from './plan.ts';
+import { answeringPlan } from './result-plans.ts';
 
 export function createToken(cursor: Cursor): StatementPlan {
   cursor.refuseForeign('CREATE TOKEN');
