@@ -106,8 +106,8 @@ export function createTable(cursor: Cursor, deps: DdlContext): StatementPlan {
     optionOf(options, 'document')?.value ?? null,
     { json: clause === null ? null : sealValidation(clause, deps, answers?.caution, storesGet(storable)) },
   ];
-  const guard = guardOf(clause, formatOf(options));
-  const stored = answers && sealAnswers(answers.clauses, clause?.secrets ?? [], guard, deps);
+  const stored =
+    answers && sealAnswers(answers.clauses, clause?.secrets ?? [], guardOf(clause, formatOf(options)), deps);
   const all = [...args, { json: stored }, callerPath, callerSchemas];
   return callPlan('CREATE TABLE', 'create_webhook_table', all, cursor.lexical.text);
 }
@@ -174,9 +174,9 @@ function storedOptions(
     else if (option.name === 'into') stored[option.name] = targetOf(option, context);
     else if (option.name !== 'document') stored[option.name] = booleanOf(option);
   }
+  if (stored['dedupe'] === undefined) return stored;
   const { dedupe_compare: compare } = impliedCompare(options, using);
-  if (typeof compare === 'string') stored['dedupe_compare'] = compare;
-  return stored;
+  return typeof compare === 'string' ? { ...stored, dedupe_compare: compare } : stored;
 }
 
 /** The secret that holds the connection string, as written in SQL. */

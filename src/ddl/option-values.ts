@@ -16,6 +16,7 @@ import {
   parseNewestWindow,
   printNewest,
 } from '../types/table-options.ts';
+import type { NewestPlace } from '../types/table-options.ts';
 import { rowConditionProblem } from '../kit/row-condition.ts';
 import { limits } from '../config/limits.ts';
 import { deliveryIdOf } from '../senders/senders.ts';
@@ -272,20 +273,23 @@ function everyValue({ value, valueAt }: Option): string {
   });
 }
 
-/**
- * With what the catalog compares and does not store: the places that `version` names, for headgate.refuse_unversioned(), which knows the table's
- * columns, and the option `dedupe` that the log needs.
- */
+/** With what the catalog compares and does not store. */
 export function withCompared(options: { readonly [name: string]: string | boolean | null }): object {
   const { version, reconcile } = options;
-  if (typeof version !== 'string' && typeof reconcile !== 'string') return options;
-  const places = typeof version === 'string' && version !== 'off' ? parseNewest(version) : null;
-  const log = typeof reconcile === 'string' ? parseLog(reconcile) : null;
-  return {
-    ...options,
-    ...(places === null ? {} : { version_places: places }),
-    ...(log === null ? {} : { reconcile_dedupe: logKindOf(log.sender)?.dedupe }),
-  };
+  const places = typeof version === 'string' ? versionPlaces(version) : {};
+  return { ...options, ...places, ...(typeof reconcile === 'string' ? neededDedupe(reconcile) : {}) };
+}
+
+/** The places that `version` names, for headgate.refuse_unversioned(), which knows the table's columns. */
+function versionPlaces(version: string): { readonly version_places?: readonly NewestPlace[] } {
+  const places = version === 'off' ? null : parseNewest(version);
+  return places === null ? {} : { version_places: places };
+}
+
+/** The option `dedupe` that the log of `reconcile` needs. */
+function neededDedupe(reconcile: string): { readonly reconcile_dedupe?: string | undefined } {
+  const log = parseLog(reconcile);
+  return log === null ? {} : { reconcile_dedupe: logKindOf(log.sender)?.dedupe };
 }
 
 /** Ways other than by a column; a column with such a name is written "in quotes". */
