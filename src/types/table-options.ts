@@ -115,8 +115,13 @@ export function parseCompare(text: string): Dedupe['compare'] | null {
 
 /** Of a table's options as they stand in the catalog; null: every request is stored. Throws where they cannot be read. */
 export function dedupeOf(options: Readonly<Record<string, unknown>>): Dedupe | null {
+  return isOff(options['dedupe']) ? null : readDedupe(options);
+}
+
+const isOff = (option: unknown): boolean => option === undefined || option === 'off';
+
+function readDedupe(options: Readonly<Record<string, unknown>>): Dedupe {
   const { dedupe: given, dedupe_window: window, dedupe_compare: compared = 'body' } = options;
-  if (given === undefined || given === 'off') return null;
   const parts = typeof given === 'string' ? parseDeliveryId(given) : null;
   const windowS =
     window === undefined ? limits.dedupeWindowS : typeof window === 'string' ? parseWindow(window) : null;
@@ -184,8 +189,11 @@ export function parseNewestWindow(text: string): number | null {
 
 /** Of a table's options as they stand in the catalog; null: the last writer wins. Throws where they cannot be read. */
 export function newestOf(options: Readonly<Record<string, unknown>>): NewestOption | null {
+  return isOff(options['version']) ? null : readNewest(options);
+}
+
+function readNewest(options: Readonly<Record<string, unknown>>): NewestOption {
   const { version, version_equal: equal = 'stale', version_window: window } = options;
-  if (version === undefined || version === 'off') return null;
   const places = typeof version === 'string' ? parseNewest(version) : null;
   const windowS =
     window === undefined
