@@ -29,7 +29,13 @@ export function makeAnswers(
   row: TableRow,
   compiler: Pick<TableCompiler, 'open' | 'compileAnswers'>,
 ): CompiledAnswers {
-  if (row.answers.length === 0) return noAnswers;
+  return row.answers.length === 0 ? noAnswers : compileClauses(row, compiler);
+}
+
+function compileClauses(
+  row: TableRow,
+  compiler: Pick<TableCompiler, 'open' | 'compileAnswers'>,
+): CompiledAnswers {
   const problems: string[] = [];
   const sources = row.answers.flatMap((answer, index): AnswerSource[] => {
     const place = index + 1;

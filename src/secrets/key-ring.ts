@@ -130,7 +130,10 @@ class KeyFile implements KeyRing {
   /** Synchronous, because sealing is: checks the file's date, and reads the file only if that has changed. */
   reread(): void {
     const mark = fileMark(this.#path);
-    if (mark === this.#mark) return;
+    if (mark !== this.#mark) this.#readAgain(mark);
+  }
+
+  #readAgain(mark: string): void {
     this.#mark = mark;
     try {
       const read = readKeyFile(this.#path);
