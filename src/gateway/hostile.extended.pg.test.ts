@@ -127,21 +127,24 @@ for (const way of over) {
   // What TLS does not change is tried over it in the long run only.
   const further = way === 'tls' ? inLong : test;
   suite(`the gateway withstands hostile bytes over ${way}`, () => {
-    byEach(`${connections.length} connections, each followed by a good request`, async (t) => {
-      const opened = await open(t, way);
-      if (opened === null) return;
-      const wrong: string[] = [];
-      for (const [name, bytes, expected, end] of connections) {
-        await check(way, opened, [bytes], expected, end).catch((error: Error) =>
-          wrong.push(`${name}: ${error.message}`),
-        );
-      }
-      assert.deepEqual(wrong, []);
-    });
+    byEach(
+      `the gateway answers ${connections.length} hostile connections over ${way}, each followed by a valid request`,
+      async (t) => {
+        const opened = await open(t, way);
+        if (opened === null) return;
+        const wrong: string[] = [];
+        for (const [name, bytes, expected, end] of connections) {
+          await check(way, opened, [bytes], expected, end).catch((error: Error) =>
+            wrong.push(`${name}: ${error.message}`),
+          );
+        }
+        assert.deepEqual(wrong, []);
+      },
+    );
 
     // What comes in so many pieces is read by Node's parser in any case.
     const bytewise = way === 'tls' ? inLong : once;
-    bytewise('the same answers when every byte comes alone', async (t) => {
+    bytewise(`the gateway over ${way} gives the same answers if every byte arrives alone`, async (t) => {
       const opened = await open(t, way);
       if (opened === null) return;
       for (const [name, bytes, expected, end] of isLong ? connections : gatewayOnly) {
@@ -152,7 +155,7 @@ for (const way of over) {
       }
     });
 
-    further('the gateway answers slow headers, slow bodies and silence with 408', async (t) => {
+    further(`the gateway answers slow headers, slow bodies and silence over ${way} with 408`, async (t) => {
       const opened = await open(t, way, { headersTimeoutMs: 500, eventsUploadMs: 700 });
       if (opened === null) return;
       for (const bytes of [
@@ -171,7 +174,7 @@ for (const way of over) {
       await check(way, opened, [post(e, row)], ['200'], 'stays');
     });
 
-    further('a gateway request that is reset at any byte stores nothing', async (t) => {
+    further(`a gateway request over ${way} that is reset at any byte stores nothing`, async (t) => {
       const opened = await open(t, way);
       if (opened === null) return;
       for (const request of [post(e, row, 'Expect: 100-continue\r\n'), chunked(e, ['{"n', '":1}'])]) {
@@ -185,7 +188,7 @@ for (const way of over) {
       await check(way, opened, [post(e, row)], ['200'], 'stays');
     });
 
-    further('a connection reset ends all pipelined gateway requests', async (t) => {
+    further(`a reset connection over ${way} ends all of its pipelined gateway requests`, async (t) => {
       const opened = await open(t, way);
       if (opened === null) return;
       const sleep = post(sql, 'SELECT pg_sleep(0.3)');
@@ -204,7 +207,7 @@ for (const way of over) {
     });
 
     byEach(
-      'draining: what runs is answered, what comes behind it is not begun, idle connections and handshakes end',
+      `a draining gateway over ${way} answers running requests, begins none, and ends idle connections and handshakes`,
       async (t) => {
         const opened = await open(t, way);
         if (opened === null) return;
