@@ -6,7 +6,7 @@ import { deferred } from '../kit/promises.ts';
 
 const path = '/webhook/dev/public/t';
 
-test('senders that leave while their table is looked for are done with, whether all of them had come or not', async (t) => {
+test('requests whose senders disconnect during the table lookup are ended, with whole and partial bodies', async (t) => {
   const found = deferred<void>();
   let asked = 0;
   const server = await startListener({

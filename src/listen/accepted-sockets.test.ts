@@ -40,7 +40,7 @@ async function open(t: TestContext) {
   return { client, listener };
 }
 
-suite('a connection that was accepted elsewhere', () => {
+suite('the listener serves connections accepted in another process as its own', () => {
   test('an accepted connection that was handed over is served, also half-closed', async (t) => {
     const { client } = await open(t);
     client.end(request);

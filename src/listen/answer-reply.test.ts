@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { limits } from '../config/limits.ts';
 import { handshakeReply, ownReply } from './reply.ts';
 
-test('the largest answer to a question stays below 1,024 bytes with what Node adds', () => {
+test("the largest handshake answer stays below 1,024 bytes with Node's headers", () => {
   const body = 'x'.repeat(limits.answerBodyBytesMax);
   const value = 'y'.repeat(limits.answerOwnBytesMax - body.length - 'X-Long'.length - 4);
   const { headers, status } = handshakeReply({
@@ -20,7 +20,7 @@ test('the largest answer to a question stays below 1,024 bytes with what Node ad
   assert.ok(all <= 1_024, `${all}`);
 });
 
-test('a committed request: made once, with the rows of this one, and headers that come back', () => {
+test("the ANSWER to a committed request is made once, and has this request's rows and echoed headers", () => {
   const answer = {
     status: 200,
     type: null,

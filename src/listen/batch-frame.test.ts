@@ -36,7 +36,7 @@ test('a batch frame yields the data of every item, whatever JSON it is', () => {
   );
 });
 
-test('any bytes are a batch frame or refused, and invalid JSON is accepted within data only', () => {
+test('any bytes are a WebSocket batch frame or refused, and invalid JSON is accepted within data only', () => {
   const good =
     '{"dml_batch_id":12,"items":[{"op":"delete","data":{"a":[1,"}"]}},{"op":"insert","data":null}]}';
   const changed = fc
@@ -73,7 +73,7 @@ test('a large WebSocket batch frame is read in one pass', () => {
   assert.equal(read.deletes?.filter((it) => it === 1).length, 5_000);
 });
 
-test('long strings end where JSON ends them, whatever is escaped in them', () => {
+test('long strings in a WebSocket batch frame end where JSON ends them, with any escapes', () => {
   const piece = fc.oneof(
     fc.constantFrom('\\', '"', '\\"', '\n', 'é'),
     fc.integer({ min: 1, max: 200 }).map((n) => 'x'.repeat(n)),

@@ -28,66 +28,66 @@ const cases: Connection<'closes' | 'stays' | `sends ${number}`>[] = [
   ['a POST with a query', post(`${t}?a=b/c#`.replace('#', ''), '{}'), ['200'], 'stays'],
   ['an empty body', post(t, ''), ['200'], 'stays'],
   ['a body that looks like a request', post(t, post(t, '{}')), ['200'], 'stays'],
-  ['OPTIONS', head(`OPTIONS ${t} HTTP/1.1`, 'Origin: https://a', 'Access-Control-Request-Headers: x-a, content-type'), ['204'], 'stays'],
+  ['an OPTIONS request of a web page', head(`OPTIONS ${t} HTTP/1.1`, 'Origin: https://a', 'Access-Control-Request-Headers: x-a, content-type'), ['204'], 'stays'],
 
 
   // Other paths and methods.
-  ['no such table', post(none, '{}'), ['404 not_found'], 'stays'],
-  ['the prefix alone', post('/webhook', '{}'), ['404 not_found'], 'stays'],
-  ['a part too few', post('/webhook/dev/public', '{}'), ['404 not_found'], 'stays'],
-  ['a part too many', post(`${t}/x`, '{}'), ['404 not_found'], 'stays'],
-  ['dot segments', post('/webhook/dev/../t', '{}'), ['404 not_found'], 'stays'],
+  ['a POST to an unknown table', post(none, '{}'), ['404 not_found'], 'stays'],
+  ['a POST to the prefix /webhook alone', post('/webhook', '{}'), ['404 not_found'], 'stays'],
+  ['a path without a table', post('/webhook/dev/public', '{}'), ['404 not_found'], 'stays'],
+  ['a path with a part behind the table', post(`${t}/x`, '{}'), ['404 not_found'], 'stays'],
+  ['a path with dot segments', post('/webhook/dev/../t', '{}'), ['404 not_found'], 'stays'],
   ['a fragment in the target', post(`${t}#x`, '{}'), ['400 malformed_path'], 'stays'],
-  ['a broken escape', post('/webhook/dev/public/%zz', '{}'), ['400 malformed_path'], 'stays'],
-  ['an escape that is not UTF-8', post('/webhook/dev/public/%ff', '{}'), ['400 malformed_path'], 'stays'],
-  ['GET elsewhere', head('GET /metrics HTTP/1.1'), ['404 not_found'], 'stays'],
+  ['a path with a broken escape', post('/webhook/dev/public/%zz', '{}'), ['400 malformed_path'], 'stays'],
+  ['a path with an escape that is not UTF-8', post('/webhook/dev/public/%ff', '{}'), ['400 malformed_path'], 'stays'],
+  ['GET of another path', head('GET /metrics HTTP/1.1'), ['404 not_found'], 'stays'],
   ['OPTIONS *', head('OPTIONS * HTTP/1.1'), ['404 not_found'], 'stays'],
   ['CONNECT to the WebSocket door', head('CONNECT /ingest/dev/public/t HTTP/1.1', 'Upgrade: websocket', 'Connection: Upgrade', ...handshake), ['405 method_not_allowed'], 'closes'],
 
   // What does not become a WebSocket.
   ['an upgrade without a key', upgrade(ingest, 'Sec-WebSocket-Version: 13'), ['400 malformed_request'], 'stays'],
-  ['a key that is too short', upgrade(ingest, 'Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: AAAA'), ['400 malformed_request'], 'stays'],
-  ['two keys', upgrade(ingest, ...handshake, 'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=='), ['400 malformed_request'], 'stays'],
-  ['another version', upgrade(ingest, 'Sec-WebSocket-Version: 8', key), ['426 upgrade_required'], 'stays'],
-  ['no version', upgrade(ingest, key), ['426 upgrade_required'], 'stays'],
-  ['no upgrade at all', head(`GET ${ingest} HTTP/1.1`), ['426 upgrade_required'], 'stays'],
-  ['an upgrade that Connection does not name', head(`GET ${ingest} HTTP/1.1`, 'Upgrade: websocket', ...handshake), ['426 upgrade_required'], 'stays'],
-  ['an upgrade to h2c there', upgrade(ingest, ...handshake).replace('websocket', 'h2c'), ['426 upgrade_required'], 'stays'],
-  ['an upgrade to one of two', upgrade(ingest, ...handshake).replace('websocket', 'h2c, websocket'), ['426 upgrade_required'], 'stays'],
-  ['POST there', post(ingest, '{}'), ['426 upgrade_required'], 'stays'],
-  ['OPTIONS there', head(`OPTIONS ${ingest} HTTP/1.1`), ['426 upgrade_required'], 'stays'],
+  ['an upgrade with a key that is too short', upgrade(ingest, 'Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: AAAA'), ['400 malformed_request'], 'stays'],
+  ['an upgrade with two keys', upgrade(ingest, ...handshake, 'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=='), ['400 malformed_request'], 'stays'],
+  ['an upgrade to another WebSocket version', upgrade(ingest, 'Sec-WebSocket-Version: 8', key), ['426 upgrade_required'], 'stays'],
+  ['an upgrade without a WebSocket version', upgrade(ingest, key), ['426 upgrade_required'], 'stays'],
+  ['GET of a WebSocket path without an upgrade', head(`GET ${ingest} HTTP/1.1`), ['426 upgrade_required'], 'stays'],
+  ['an upgrade missing in the header Connection', head(`GET ${ingest} HTTP/1.1`, 'Upgrade: websocket', ...handshake), ['426 upgrade_required'], 'stays'],
+  ['an upgrade to h2c on a WebSocket path', upgrade(ingest, ...handshake).replace('websocket', 'h2c'), ['426 upgrade_required'], 'stays'],
+  ['an upgrade to h2c or WebSocket', upgrade(ingest, ...handshake).replace('websocket', 'h2c, websocket'), ['426 upgrade_required'], 'stays'],
+  ['POST to a WebSocket path', post(ingest, '{}'), ['426 upgrade_required'], 'stays'],
+  ['OPTIONS of a WebSocket path', head(`OPTIONS ${ingest} HTTP/1.1`), ['426 upgrade_required'], 'stays'],
   ['an upgrade by POST, with a body', post(ingest, '{}', lines('Connection: Upgrade', 'Upgrade: websocket', ...handshake).slice(0, -2)), ['426 upgrade_required'], 'stays'],
   ['an upgrade with a body', upgrade(ingest, ...handshake, 'Content-Length: 2') + '{}', ['400 malformed_request'], 'stays'],
   ['an upgrade in HTTP/1.0', upgrade(ingest, ...handshake).replace('HTTP/1.1', 'HTTP/1.0'), ['426 upgrade_required'], 'stays'],
   ['an upgrade with two Hosts', upgrade(ingest, ...handshake, 'Host: h'), ['400 malformed_request'], 'closes'],
-  ['an upgrade from a page', upgrade(ingest, ...handshake, 'Origin: https://evil.example'), ['403 origin_refused'], 'stays'],
-  ['an upgrade from a sandboxed page', upgrade(ingest, ...handshake, 'Origin: null'), ['403 origin_refused'], 'stays'],
+  ['an upgrade from a web page', upgrade(ingest, ...handshake, 'Origin: https://evil.example'), ['403 origin_refused'], 'stays'],
+  ['an upgrade from a sandboxed web page', upgrade(ingest, ...handshake, 'Origin: null'), ['403 origin_refused'], 'stays'],
   ['an upgrade to a path that names no table', upgrade('/ingest/dev/public', ...handshake), ['404 not_found'], 'stays'],
   ['an upgrade to a broken path', upgrade('/ingest/dev/public/%zz', ...handshake), ['400 malformed_path'], 'stays'],
-  ['an upgrade elsewhere', upgrade('/', ...handshake), ['404 not_found'], 'stays'],
+  ['an upgrade of another path', upgrade('/', ...handshake), ['404 not_found'], 'stays'],
   ['an upgrade of a webhook path', upgrade(t, ...handshake), ['405 method_not_allowed'], 'stays'],
   ['a POST that offers a WebSocket', post(t, '{}', 'Connection: Upgrade\r\nUpgrade: websocket\r\n'), ['200'], 'stays'],
 
-  ['an engine that is away', post('/webhook/dev/public/away', '{}'), ['503 engine_unavailable'], 'stays'],
-  ['a bug', post('/webhook/dev/public/broken', '{}'), ['500 internal'], 'stays'],
+  ['a POST while the engine is away', post('/webhook/dev/public/away', '{}'), ['503 engine_unavailable'], 'stays'],
+  ['a POST that meets a bug', post('/webhook/dev/public/broken', '{}'), ['500 internal'], 'stays'],
 
   // Bodies.
-  ['no length', head(`POST ${t} HTTP/1.1`), ['411 length_required'], 'stays'],
-  ['too large by its length, unsent', head(`POST ${t} HTTP/1.1`, 'Content-Length: 1025'), ['413 body_too_large'], 'sends 1025'],
-  ['too large by its length, sent', post(t, 'x'.repeat(1025)), ['413 body_too_large'], 'stays'],
+  ['a POST without a length', head(`POST ${t} HTTP/1.1`), ['411 length_required'], 'stays'],
+  ['a body too large by its length, unsent', head(`POST ${t} HTTP/1.1`, 'Content-Length: 1025'), ['413 body_too_large'], 'sends 1025'],
+  ['a body too large by its length, sent', post(t, 'x'.repeat(1025)), ['413 body_too_large'], 'stays'],
   ['chunks that become too large', unended(chunked(t, ['x'.repeat(600), 'x'.repeat(600)])), ['413 body_too_large'], 'closes'],
   ['a chunk far too large', `${head(`POST ${t} HTTP/1.1`, 'Transfer-Encoding: chunked')}fffffff\r\n${'x'.repeat(2000)}`, ['413 body_too_large'], 'closes'],
-  ['unread chunks behind a 404', unended(chunked(none, ['x'.repeat(600)])), ['404 not_found'], 'closes'],
+  ['a chunked body for an unknown table', unended(chunked(none, ['x'.repeat(600)])), ['404 not_found'], 'closes'],
   ['Content-Encoding: zstd', post(t, '{}', 'Content-Encoding: zstd\r\n'), ['415 encoding_unsupported'], 'stays'],
-  ['Content-Encoding of three', post(t, '{}', 'Content-Encoding: gzip, br\r\nContent-Encoding: gzip\r\n'), ['415 encoding_unsupported'], 'stays'],
-  ['Content-Encoding: gzip that is none', post(t, '{}', 'Content-Encoding: gzip\r\n'), ['400 malformed_encoding'], 'stays'],
-  ['Content-Encoding: gzip of nothing', post(t, '', 'Content-Encoding: gzip\r\n'), ['400 malformed_encoding'], 'stays'],
-  ['Expect with a body too large', head(`POST ${t} HTTP/1.1`, 'Expect: 100-continue', 'Content-Length: 9999'), ['413 body_too_large'], 'closes'],
+  ['three content codings', post(t, '{}', 'Content-Encoding: gzip, br\r\nContent-Encoding: gzip\r\n'), ['415 encoding_unsupported'], 'stays'],
+  ['Content-Encoding: gzip with a plain body', post(t, '{}', 'Content-Encoding: gzip\r\n'), ['400 malformed_encoding'], 'stays'],
+  ['Content-Encoding: gzip with an empty body', post(t, '', 'Content-Encoding: gzip\r\n'), ['400 malformed_encoding'], 'stays'],
+  ['Expect: 100-continue with a body too large', head(`POST ${t} HTTP/1.1`, 'Expect: 100-continue', 'Content-Length: 9999'), ['413 body_too_large'], 'closes'],
 
   // Broken HTTP.
   ['a target far too long', `POST ${t}?${'x'.repeat(30_000)}`, ['414 path_too_long'], 'closes'],
-  ['garbage behind two good ones', `${post(t, '1')}${post(none, '2')}garbage\r\n\r\n`, ['200', '404 not_found', '400 malformed_request'], 'closes'],
-  ['a refused one with half its body, behind two', post(t, '1') + chunked(t, ['2']) + head(`POST ${none} HTTP/1.1`, 'Content-Length: 5') + 'xx', ['200', '200', '404 not_found'], 'sends 3'],
+  ['garbage behind two requests', `${post(t, '1')}${post(none, '2')}garbage\r\n\r\n`, ['200', '404 not_found', '400 malformed_request'], 'closes'],
+  ['half a body to an unknown table behind two requests', post(t, '1') + chunked(t, ['2']) + head(`POST ${none} HTTP/1.1`, 'Content-Length: 5') + 'xx', ['200', '200', '404 not_found'], 'sends 3'],
 ]; // prettier-ignore
 
 /** Each of these is asked over all of them. */
@@ -182,7 +182,9 @@ async function checkOver(
 }
 
 for (const [name, bytes, answers, end] of cases) {
-  test(`hostile HTTP, ${name}: ${answers.join(', ')}, ${end}`, () => check([bytes], answers, end));
+  const after = end === 'closes' ? 'closes the connection' : 'keeps the connection';
+  test(`the listener answers ${name} with ${answers.join(', ')}, and ${after}`, () =>
+    check([bytes], answers, end));
 }
 
 test('the listener gives the same answers when every byte arrives alone', async () => {
@@ -195,7 +197,7 @@ test('the listener gives the same answers when every byte arrives alone', async 
   }
 });
 
-test('HEAD is answered without a body, also where it cannot be read', async () => {
+test('the listener answers HEAD without a body, also where it cannot read the request', async () => {
   const { port } = servers.tcp ?? assert.fail();
   const cases: [bytes: string, status: number][] = [
     [head(`HEAD ${t} HTTP/1.1`, `X: ${'x'.repeat(20_000)}`), 431],

@@ -26,7 +26,7 @@ async function listen(t: TestContext, options: TestListenerOptions = {}): Promis
 const answered = (code: RefusalCode | 'committed') => (observation: { kind: string; code?: string }) =>
   observation.kind === 'request.answered' && observation.code === code;
 
-test('fetch posts, reads the answer and keeps the connection', async (t) => {
+test('a webhook sent by fetch is stored and answered, and its connection is kept', async (t) => {
   const server = await listen(t);
   for (const body of ['{"a":1}', '{"a":"é😀"}', 'x'.repeat(1024)]) {
     const response = await fetch(`http://127.0.0.1:${server.port}${path}`, { method: 'POST', body });
@@ -52,7 +52,7 @@ test('fetch posts, reads the answer and keeps the connection', async (t) => {
   );
 });
 
-test('curl posts with Expect: 100-continue, chunked, and reads a refusal of a body it was about to send', async (t) => {
+test('curl posts webhooks with Expect: 100-continue and in chunks, and reads a 413 before it sends the body', async (t) => {
   if (requireTool(t, 'curl') === null) return;
   const server = await listen(t, { bodyBytesMax: 3_000_000 });
   const url = `http://127.0.0.1:${server.port}`;
@@ -108,7 +108,7 @@ test('the listener does not overwrite a retained body with later ones', async (t
   client.destroy();
 });
 
-test('answers of pipelined requests keep their order when the commits do not', async (t) => {
+test('the listener answers pipelined requests in order although their commits end in another order', async (t) => {
   const gates = ['0', '1', '2'].map(() => deferred<Outcome>());
   const server = await listen(t, {
     commit: (body) => (gates[Number(body.toString())] ?? deferred<Outcome>()).promise,
@@ -125,7 +125,7 @@ test('answers of pipelined requests keep their order when the commits do not', a
   await client.closed;
 });
 
-test('a sender that closes its half after the request reads its answer', async (t) => {
+test('a webhook sender that half-closes after its request reads the answer', async (t) => {
   const gate = deferred<Outcome>();
   const server = await listen(t, { commit: () => gate.promise });
   const client = await RawClient.connect(server.port);
@@ -161,7 +161,7 @@ test('a webhook reset at any byte leaves no bytes in flight', async (t) => {
   assert.equal(server.bodies.length, 0);
 });
 
-test('a reset in the middle of a body is seen at once, and the body goes no further', async (t) => {
+test('a reset within a webhook body is noticed at once, and the body is not processed', async (t) => {
   const server = await listen(t);
   const client = await RawClient.connect(server.port);
   client.send(post(path, '{}', 'Expect: 100-continue\r\n').slice(0, -1));
@@ -173,7 +173,7 @@ test('a reset in the middle of a body is seen at once, and the body goes no furt
   assert.equal(server.bodies.length, 0);
 });
 
-test('a sender that goes away while its row is committed costs nothing but the answer', async (t) => {
+test('a webhook sender that disconnects during the commit misses only the answer', async (t) => {
   const gate = deferred<Outcome>();
   const reached = deferred<void>();
   const server = await listen(t, {
@@ -216,7 +216,7 @@ test('the listener answers slow headers, slow bodies and silence with 408', asyn
   assert.equal(server.listener.load.bytesInFlight, 0);
 });
 
-test('bodies beyond the bytes in flight are refused before they are read, and accepted again afterwards', async (t) => {
+test('bodies beyond the bytes in flight are refused unread, and accepted again afterwards', async (t) => {
   const gate = deferred<Outcome>();
   const server = await listen(t, {
     bodyBytesMax: 100_000,
@@ -262,7 +262,7 @@ test('the listener refuses a flood of requests in flight by their cost', async (
   client.destroy();
 });
 
-test('draining: running requests finish, new ones get 503, idle connections are closed', async (t) => {
+test('a draining listener finishes running requests, answers new ones with 503 and closes idle connections', async (t) => {
   const gate = deferred<Outcome>();
   const reached = deferred<void>();
   const server = await listen(t, {
@@ -294,7 +294,7 @@ test('draining: running requests finish, new ones get 503, idle connections are 
   assert.deepEqual(server.listener.load, { connections: 0, bytesInFlight: 0 });
 });
 
-test('closing: new connections are refused, what is on its way on open ones is served, and then they end', async (t) => {
+test('a closing listener refuses new connections and serves requests on open ones before it ends them', async (t) => {
   const server = await listen(t, { limits: { drainIdleMs: 60_000 } });
   const [busy, pipelining, silent] = await Promise.all([1, 2, 3].map(() => RawClient.connect(server.port)));
   assert.ok(busy && pipelining && silent);
@@ -330,7 +330,7 @@ test('a closing listener closes idle connections', async (t) => {
   client.destroy();
 });
 
-test('close ends a request that never ends by itself, at its deadline', async (t) => {
+test('a closing listener ends a request that never ends by itself, at the deadline', async (t) => {
   const server = await listen(t, { limits: { drainMs: 100 }, commit: () => deferred<Outcome>().promise });
   const client = await RawClient.connect(server.port);
   client.send(post(path, '{}'));
@@ -341,7 +341,7 @@ test('close ends a request that never ends by itself, at its deadline', async (t
   client.destroy();
 });
 
-test('an outcome that comes before the body is answered at once, and what follows is not held', async (t) => {
+test('an answer that is ready before its body is sent at once, and the rest of the body is not held', async (t) => {
   const late = deferred<void>();
   const server = await listen(t, { bodyBytesMax: 10_000, early: late.promise });
   const client = await RawClient.connect(server.port);
@@ -357,7 +357,7 @@ test('an outcome that comes before the body is answered at once, and what follow
   client.destroy();
 });
 
-test('a broken body behind an early answer does not take away the answers before it', async (t) => {
+test('the answers before a broken webhook body are still sent', async (t) => {
   const gate = deferred<Outcome>();
   const server = await listen(t, { commit: () => gate.promise });
   const client = await RawClient.connect(server.port);
@@ -372,7 +372,7 @@ test('a broken body behind an early answer does not take away the answers before
   await client.closed;
 });
 
-test('a bug is answered 500 with an id that finds it in the log, and nothing else', async (t) => {
+test('an internal error gets 500 with a request id that is in the log, and no details', async (t) => {
   const server = await listen(t);
   const response = await fetch(`http://127.0.0.1:${server.port}/webhook/dev/public/broken`, {
     method: 'POST',

@@ -10,7 +10,7 @@ import { until } from '../../test/support/until.ts';
 
 const path = '/webhook/dev/public/t';
 
-test('large bodies take turns, whole, chunked and compressed ones; each arrives as it was sent', async (t) => {
+test('large bodies take turns and arrive unchanged, with a length, chunked or compressed', async (t) => {
   const server = await startListener({ bodyBytesMax: 1_000_000, limits: { spacedBodyBytes: 10_000 } });
   t.after(() => server.close());
   const sent = Array.from({ length: 9 }, (_, i) =>
@@ -31,7 +31,7 @@ test('large bodies take turns, whole, chunked and compressed ones; each arrives 
   assert.deepEqual(server.bodies.map(String).toSorted(), sent.toSorted());
 });
 
-test('a body that nobody reads yet is not read ahead: it is the sender who waits', async (t) => {
+test('the listener does not read ahead a body that is not consumed yet, so its sender waits', async (t) => {
   const mebibyte = 1024 * 1024;
   const read = deferred<void>();
   const server = await startListener({ bodyBytesMax: 64 * mebibyte, found: () => read.promise });

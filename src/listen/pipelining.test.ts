@@ -5,7 +5,7 @@ import { startListener } from '../../test/support/test-listener.ts';
 import { deferred } from '../kit/promises.ts';
 import { limits } from '../config/limits.ts';
 
-test('answers that need no waiting are counted with the piece that their requests came in', async (t) => {
+test('pipelined requests answered at once count against the bound on pipelined requests', async (t) => {
   const server = await startListener({ limits: { lingerMs: 200 } });
   t.after(() => server.close());
   const client = await RawClient.connect(server.port);
@@ -19,7 +19,7 @@ test('answers that need no waiting are counted with the piece that their request
 
 const path = '/webhook/dev/public/t';
 
-test('pipelined requests beyond the bound: the allowed ones are answered, the next is refused, the rest unread', async (t) => {
+test('pipelined requests up to the bound are answered, the next gets 503, and the rest is not read', async (t) => {
   const go = deferred<void>();
   const server = await startListener({
     limits: { lingerMs: 200 },

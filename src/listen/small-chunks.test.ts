@@ -8,7 +8,7 @@ const path = '/webhook/dev/public/t';
 const ones = (n: number) => Array.from({ length: n }, () => 'x');
 const bounds = { bodyBytesMax: 1_000_000, limits: { bodyPiecesMax: 100, bodyPieceBytes: 64, lingerMs: 200 } };
 
-test('a body in too many small chunks is refused, whole ones before it are not, and the parser serves others again', async (t) => {
+test('a body in too many small chunks is refused, and earlier requests and other connections are served', async (t) => {
   const server = await startListener(bounds);
   t.after(() => server.close());
   const client = await RawClient.connect(server.port);
@@ -38,7 +38,7 @@ test('a body in too many small chunks is refused, whole ones before it are not, 
   assert.equal(server.bodies.length, 7);
 });
 
-test('a request refused before its body is not read chunk by chunk either', async (t) => {
+test('a chunked request refused before its body is not read chunk by chunk', async (t) => {
   const server = await startListener(bounds);
   t.after(() => server.close());
   const client = await RawClient.connect(server.port);
@@ -67,7 +67,7 @@ test('after a refused chunked request the bytes behind it are not read, and othe
   }
 });
 
-test('the bound holds after an offer of another protocol, which was passed over', async (t) => {
+test('the bound on small chunks holds after a refused offer of another protocol on the connection', async (t) => {
   const server = await startListener(bounds);
   t.after(() => server.close());
   const client = await RawClient.connect(server.port);
@@ -79,7 +79,7 @@ test('the bound holds after an offer of another protocol, which was passed over'
   await client.closed;
 });
 
-test('the end of a connection that had offered another protocol leaves the bound of others as it is', async (t) => {
+test('the end of a connection that offered another protocol does not change the chunk bound of others', async (t) => {
   const waits = deferred<void>();
   const server = await startListener({
     ...bounds,

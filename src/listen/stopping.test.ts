@@ -43,7 +43,7 @@ async function sender(t: TestContext, port: number): Promise<Sender> {
 
 const drainIdleMs = 200;
 
-test('a request that came while the process had no processor is answered', async (t) => {
+test('a stopping listener answers a request that arrived before its timers could run', async (t) => {
   const { listener, port } = await startListener({ limits: { drainIdleMs } });
   const { read, again } = await sender(t, port);
   t.mock.timers.enable({ apis: ['setTimeout'] });
@@ -58,7 +58,7 @@ test('a request that came while the process had no processor is answered', async
   await closed;
 });
 
-test('idle connections are kept for as long as requests come on others', async (t) => {
+test('a stopping listener keeps idle connections as long as requests arrive on others', async (t) => {
   const { listener, port } = await startListener({ limits: { drainIdleMs } });
   const senders = [await sender(t, port), await sender(t, port), await sender(t, port)];
   t.mock.timers.enable({ apis: ['setTimeout'] });

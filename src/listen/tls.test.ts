@@ -32,7 +32,7 @@ async function listen(t: TestContext, options: TestListenerOptions = {}): Promis
 
 const open = (server: TestListener) => RawClient.connect(server.port, 'tls');
 
-test('curl: Expect, chunked, h2 offered, and a refusal of a body it is still sending', async (t) => {
+test('curl over TLS posts with Expect, in chunks and while offering h2, and reads a 413 while it sends the body', async (t) => {
   const server = await listen(t, { bodyBytesMax: 3_000_000 });
   if (server === null || requireTool(t, 'curl') === null) return;
   const curl = async (input: string, ...args: string[]) => {
@@ -60,7 +60,7 @@ test('curl: Expect, chunked, h2 offered, and a refusal of a body it is still sen
   assert.match(await curl('z'.repeat(8_000_000), '-H', 'Expect:'), /"code":"body_too_large"\} 413 1\.1$/);
 });
 
-test('a sender that closes its half after the request reads its answer', async (t) => {
+test('a sender over TLS that half-closes after its request reads the answer', async (t) => {
   const gate = deferred<Outcome>();
   const server = await listen(t, { commit: () => gate.promise });
   if (server === null) return;
@@ -72,7 +72,7 @@ test('a sender that closes its half after the request reads its answer', async (
   await client.closed;
 });
 
-test('slow headers, slow bodies and silence are answered 408; a handshake that does not end is not', async (t) => {
+test('slow headers, slow bodies and silence over TLS get 408, and an unfinished handshake is closed unanswered', async (t) => {
   const server = await listen(t, { limits: { headersTimeoutMs: 100, requestTimeoutMs: 200 } });
   if (server === null) return;
   for (const bytes of ['', 'POST /web', post(path, '{}').slice(0, -1), chunked(path, ['{}']).slice(0, -3)]) {
@@ -127,7 +127,7 @@ test('WebSockets work over TLS', async (t) => {
   assert.deepEqual(answers, ['{"ack":1}', '{"ack":2}']);
 });
 
-test('draining: what runs is answered, idle connections and handshakes are ended', async (t) => {
+test('a draining listener with TLS answers running requests, and ends idle connections and handshakes', async (t) => {
   const gate = deferred<Outcome>();
   const reached = deferred<void>();
   const server = await listen(t, {
@@ -151,7 +151,7 @@ test('draining: what runs is answered, idle connections and handshakes are ended
   assert.deepEqual(server.listener.load, { connections: 0, bytesInFlight: 0 });
 });
 
-test('a client that speaks no TLS is disconnected and costs others nothing', async (t) => {
+test('a client that speaks no TLS is disconnected from a TLS listener and costs others nothing', async (t) => {
   const server = await listen(t);
   if (server === null) return;
   const client = await open(server);

@@ -24,24 +24,24 @@ const broken: [name: string, bytes: () => Buffer, code: number][] = [
   ['a reserved bit', () => f(opcodes.text, '{}', { rsv: 1 }), 1002],
   ['compression that was not agreed on', () => f(opcodes.text, '{}', { rsv: 4 }), 1002],
   ['an unknown opcode', () => f(3, '{}'), 1002],
-  ['a ping in pieces', () => f(opcodes.ping, 'a', { fin: false }), 1002],
-  ['a ping too long', () => f(opcodes.ping, 'a'.repeat(126)), 1002],
-  ['a continuation of nothing', () => f(opcodes.more, 'a'), 1002],
-  ['a message within a message', () => Buffer.concat([f(opcodes.text, 'a', { fin: false }), f(opcodes.text, 'a')]), 1002],
-  ['bytes that are not UTF-8', () => f(opcodes.text, Buffer.from([0x22, 0xff, 0x22])), 1007],
-  ['half a character', () => f(opcodes.text, Buffer.from([0xe2, 0x82])), 1007],
-  ['a close code that means nothing', () => f(opcodes.close, Buffer.from([0, 5])), 1002],
-  ['a message too large', () => f(opcodes.text, 'x'.repeat(1025)), 1009],
-  ['a message that claims to be too large', () => f(opcodes.text, '', { claims: 1025 }), 1009],
-  ['a message that claims 2^53 bytes and more', () => f(opcodes.text, '', { claims: 2 ** 55 }), 1009],
-  ['pieces that become too large', () => Buffer.concat([f(opcodes.text, 'x'.repeat(600), { fin: false }), f(opcodes.more, 'x'.repeat(600), { fin: false })]), 1009],
-  ['too many pieces', () => Buffer.concat([f(opcodes.text, 'x', { fin: false }), ...Array.from({ length: 32 }, () => f(opcodes.more, 'x', { fin: false }))]), 1008],
-  ['too many pieces of nothing', () => Buffer.concat([f(opcodes.text, '', { fin: false }), ...Array.from({ length: 32 }, () => f(opcodes.more, '', { fin: false }))]), 1008],
+  ['a fragmented ping', () => f(opcodes.ping, 'a', { fin: false }), 1002],
+  ['a ping that is too long', () => f(opcodes.ping, 'a'.repeat(126)), 1002],
+  ['a continuation frame without a message', () => f(opcodes.more, 'a'), 1002],
+  ['a message within a fragmented message', () => Buffer.concat([f(opcodes.text, 'a', { fin: false }), f(opcodes.text, 'a')]), 1002],
+  ['text that is not UTF-8', () => f(opcodes.text, Buffer.from([0x22, 0xff, 0x22])), 1007],
+  ['half a UTF-8 character', () => f(opcodes.text, Buffer.from([0xe2, 0x82])), 1007],
+  ['an invalid close code', () => f(opcodes.close, Buffer.from([0, 5])), 1002],
+  ['a message that is too large', () => f(opcodes.text, 'x'.repeat(1025)), 1009],
+  ['a message of too large an announced length', () => f(opcodes.text, '', { claims: 1025 }), 1009],
+  ['an announced length of more than 2^53 bytes', () => f(opcodes.text, '', { claims: 2 ** 55 }), 1009],
+  ['fragments that are too large together', () => Buffer.concat([f(opcodes.text, 'x'.repeat(600), { fin: false }), f(opcodes.more, 'x'.repeat(600), { fin: false })]), 1009],
+  ['too many fragments', () => Buffer.concat([f(opcodes.text, 'x', { fin: false }), ...Array.from({ length: 32 }, () => f(opcodes.more, 'x', { fin: false }))]), 1008],
+  ['too many empty fragments', () => Buffer.concat([f(opcodes.text, '', { fin: false }), ...Array.from({ length: 32 }, () => f(opcodes.more, '', { fin: false }))]), 1008],
 ]; // prettier-ignore
 
-suite('hostile WebSockets', () => {
+suite('the listener withstands hostile WebSockets', () => {
   for (const [name, bytes, code] of broken) {
-    test(`hostile WebSocket, ${name}: closes with ${code}`, async (t) => {
+    test(`a WebSocket with ${name} is closed with ${code}`, async (t) => {
       const server = await listen(t, {}, {
         limits: { websocketMessageBytesMax: 1024, websocketFragmentsMax: 32 },
       }); // prettier-ignore
@@ -61,7 +61,7 @@ suite('hostile WebSockets', () => {
     });
   }
 
-  test('silence, a first message that is too large and one that does not end are not waited for', async (t) => {
+  test('a WebSocket whose first message is missing, too large or unfinished is closed in time', async (t) => {
     const server = await listen(t, {}, {
       limits: { websocketInitTimeoutMs: 100, websocketMessageTimeoutMs: 100, websocketInitBytesMax: 500 },
     }); // prettier-ignore
@@ -97,7 +97,7 @@ suite('hostile WebSockets', () => {
     assert.deepEqual(server.listener.load, nothing);
   });
 
-  test('a client that gives no sign of life is let go; one that answers pings stays', async (t) => {
+  test('a WebSocket client that does not answer pings is disconnected, and one that does stays', async (t) => {
     const server = await listen(t, {}, { limits: { websocketPingMs: 100 } });
     const dead = await rawSocket(server.port, path);
     dead.send(init());
@@ -181,7 +181,7 @@ suite('hostile WebSockets', () => {
     assert.deepEqual(server.listener.load, nothing);
   });
 
-  test('messages that do not end and fill the memory are given up; others go on', async (t) => {
+  test('unfinished WebSocket messages that fill the bytes in flight are ended, and other clients are served', async (t) => {
     const server = await listen(t, {}, {
       limits: { bodiesInFlightBytesMax: 500_000, websocketMessageTimeoutMs: 200 },
     }); // prettier-ignore
@@ -265,7 +265,7 @@ suite('hostile WebSockets', () => {
     assert.equal(taken.length, 3);
   });
 
-  test('close ends a connection whose batch is never decided, at its deadline', async (t) => {
+  test('a closing listener ends a WebSocket with an undecided batch at the deadline', async (t) => {
     const server = await listen(
       t,
       { submit: () => deferred<Outcome>().promise },
@@ -282,7 +282,7 @@ suite('hostile WebSockets', () => {
     assert.deepEqual(server.listener.load, nothing);
   });
 
-  test('pages open a WebSocket only where their origin is listed', async (t) => {
+  test('web pages open a WebSocket only from a listed origin', async (t) => {
     const list = 'https://a.example, http://localhost:3000';
     const server = await listen(t, {}, { websocketOrigins: list });
     const url = `ws://127.0.0.1:${server.port}${path}`;
@@ -304,7 +304,7 @@ suite('hostile WebSockets', () => {
     ).kill();
   });
 
-  test('no subprotocol is chosen, and a list of them that is none is refused', async (t) => {
+  test('the listener chooses no WebSocket subprotocol, and refuses a malformed list of them', async (t) => {
     const server = await listen(t);
     const client = await RawClient.connect(server.port);
     client.send(
@@ -325,7 +325,7 @@ suite('hostile WebSockets', () => {
     bad.destroy();
   });
 
-  test('a WebSocket is one of the connections that are counted', async (t) => {
+  test('a WebSocket counts against the bound on listener connections', async (t) => {
     const server = await listen(t, {}, { limits: { listenConnectionsMax: 2 } });
     const clients = [await open(t, server), await open(t, server)];
     await assert.rejects(

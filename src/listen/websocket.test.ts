@@ -15,7 +15,7 @@ const path = '/ingest/dev/public/t';
 const committed: Outcome = { kind: 'committed', rows: 1 };
 const one = [{ op: 'insert', data: 1 }] as const;
 
-test('batches are acknowledged in order, with ids beyond 2^53, an empty one too', async (t) => {
+test('WebSocket batches are acknowledged in order, with ids beyond 2^53 and without items too', async (t) => {
   const rows: Rows[] = [];
   const server = await listen(t, {
     submit: (it) => {
@@ -46,7 +46,7 @@ test('batches are acknowledged in order, with ids beyond 2^53, an empty one too'
   assert.deepEqual(server.listener.load, { connections: 0, bytesInFlight: 0 });
 });
 
-test('acks wait for the commits before them, and a refusal is the last word', async (t) => {
+test('WebSocket acknowledgements wait for the earlier commits, and none follows a refusal', async (t) => {
   const gates = [1, 2, 3, 4].map(() => deferred<Outcome>());
   const taken: Rows[] = [];
   const server = await listen(t, {
@@ -70,7 +70,7 @@ test('acks wait for the commits before them, and a refusal is the last word', as
 const now = () => Date.now();
 /** Name, first message, code and reason of the close. */
 const openings: [name: string, first: () => string, code: number, fatal: RegExp][] = [
-  ['no JSON', () => 'hello', 1008, /^malformed payload: the first message is not JSON$/],
+  ['text that is no JSON', () => 'hello', 1008, /^malformed payload: the first message is not JSON$/],
   ['null', () => 'null', 1008, /^malformed payload: the first message must be/],
   ['a batch', () => batchText(1, one), 1008, /^malformed payload: the first message must be/],
   ['no timestamp', () => '{"type":"init"}', 1008, /^malformed payload: the timestamp/],
@@ -138,29 +138,29 @@ test('a WebSocket to a missing, unauthorized or unavailable table gets a message
 
 /** Name, the second message, the reason. The first one was acknowledged. */
 const refusedMessages: [name: string, message: string, fatal: string][] = [
-  ['the same id', batchText(3, one), 'dml_batch_id must increase monotonically: received 3 after 3'],
+  ['the id of the previous batch', batchText(3, one), 'dml_batch_id must increase monotonically: received 3 after 3'],
   ['a smaller id', batchText(0, one), 'dml_batch_id must increase monotonically: received 0 after 3'],
   ['a negative id', batchText(-4, one), 'malformed payload: dml_batch_id must be a whole number from 0 to 18446744073709551615 at byte 18'],
-  ['a fraction', batchText('4.0', one), 'malformed payload: dml_batch_id must be a whole number from 0 to 18446744073709551615 at byte 19'],
-  ['2^64', batchText('18446744073709551616', one), 'malformed payload: dml_batch_id must be a whole number from 0 to 18446744073709551615 at byte 36'],
+  ['a fraction as id', batchText('4.0', one), 'malformed payload: dml_batch_id must be a whole number from 0 to 18446744073709551615 at byte 19'],
+  ['the id 2^64', batchText('18446744073709551616', one), 'malformed payload: dml_batch_id must be a whole number from 0 to 18446744073709551615 at byte 36'],
   ['an id in quotes', batchText('"4"', one), 'malformed payload: dml_batch_id must be a whole number from 0 to 18446744073709551615 at byte 19'],
-  ['no id', '{"items":[]}', 'malformed payload: missing field `dml_batch_id`'],
+  ['no dml_batch_id', '{"items":[]}', 'malformed payload: missing field `dml_batch_id`'],
   ['no items', '{"dml_batch_id":4}', 'malformed payload: missing field `items`'],
-  ['two ids', '{"dml_batch_id":4,"dml_batch_id":5,"items":[]}', 'malformed payload: duplicate field `dml_batch_id` at byte 33'],
-  ['no JSON', 'x', 'malformed payload: expected an object at byte 0'],
-  ['nothing', '', 'malformed payload: it ends in the middle'],
-  ['half of it', '{"dml_batch_id":4,"items":[{"op":"insert","data":{"a":"', 'malformed payload: it ends in the middle'],
-  ['more behind it', `${batchText(4, one)} 1`, 'malformed payload: trailing characters at byte 54'],
+  ['two dml_batch_ids', '{"dml_batch_id":4,"dml_batch_id":5,"items":[]}', 'malformed payload: duplicate field `dml_batch_id` at byte 33'],
+  ['text that is no JSON', 'x', 'malformed payload: expected an object at byte 0'],
+  ['no content', '', 'malformed payload: it ends in the middle'],
+  ['half a batch', '{"dml_batch_id":4,"items":[{"op":"insert","data":{"a":"', 'malformed payload: it ends in the middle'],
+  ['text behind the batch', `${batchText(4, one)} 1`, 'malformed payload: trailing characters at byte 54'],
   ['an unknown op', '{"dml_batch_id":4,"items":[{"op":"truncate","data":1}]}', 'malformed payload: the `op` of item 1 must be one of insert, upsert, update, delete'],
   ['no op', '{"dml_batch_id":4,"items":[{"data":1}]}', 'malformed payload: the `op` of item 1 must be one of insert, upsert, update, delete'],
   ['no data', '{"dml_batch_id":4,"items":[{"op":"insert","data":1},{"op":"insert"}]}', 'malformed payload: item 2 has no `data`'],
   ['data that is no JSON', '{"dml_batch_id":4,"items":[{"op":"insert","data":1},{"op":"insert","data":{"a":}}]}', 'dml_batch_id 4 item 2: failed to decode webhook JSON payload: unexpected character at byte 5'],
   ['a delete without a key', '{"dml_batch_id":4,"items":[{"op":"insert","data":1},{"op":"delete","data":1}]}', 'dml_batch_id 4 item 2: delete needs a table with a PRIMARY KEY'],
-  ['nested deeper than anything', `{"dml_batch_id":4,"items":[{"op":"insert","data":${'['.repeat(2_000)}`, 'malformed payload: nested too deeply at byte 1074'],
+  ['too deeply nested data', `{"dml_batch_id":4,"items":[{"op":"insert","data":${'['.repeat(2_000)}`, 'malformed payload: nested too deeply at byte 1074'],
 ]; // prettier-ignore
 
 for (const [name, message, fatal] of refusedMessages) {
-  test(`a WebSocket message is refused: ${name}`, async (t) => {
+  test(`a WebSocket message with ${name} is refused`, async (t) => {
     const server = await listen(t);
     const client = await open(t, server);
     client.send(3, one);
@@ -195,7 +195,7 @@ test('binary WebSocket messages are refused', async (t) => {
   assert.deepEqual(await client.ended, { code: 1003, fatal, acks: ['1'] });
 });
 
-test('handshake, init frame and batches in one write, and in single bytes', async (t) => {
+test("a WebSocket's handshake, init frame and batches are read in one write and in single bytes", async (t) => {
   const server = await listen(t);
   const all = [
     Buffer.from(handshake(path)),
