@@ -34,7 +34,7 @@ const get = { method: 'GET', path: '/api/v1/x' } as const;
 const failsWith = (status: number, message: RegExp) => (error: unknown) =>
   error instanceof ClusterError && error.status === status && message.test(error.message);
 
-suite('cluster', () => {
+suite('the Kubernetes client bounds its calls', () => {
   test('the Kubernetes client sends its token, address and body as configured', async (t) => {
     const cluster = await clusterOf(
       t,
@@ -64,7 +64,7 @@ suite('cluster', () => {
     });
   });
 
-  test('a server that never answers, or never ends its answer, is given up', async (t) => {
+  test('the Kubernetes client gives up a server that never answers or never ends its answer', async (t) => {
     const silent = await clusterOf(t, () => {});
     await assert.rejects(silent.request(get, never), failsWith(0, /does not answer/));
     const endless = await clusterOf(t, (_, response) => void response.writeHead(200).write('{'));
@@ -79,7 +79,7 @@ suite('cluster', () => {
     }
   });
 
-  test('an answer that is too large, no JSON, or of a proxy is an error and nothing else', async (t) => {
+  test('the Kubernetes client reports an answer that is too large, no JSON or of a proxy as an error', async (t) => {
     const large = await clusterOf(t, (_, response) => void response.end('"'.padEnd(2_000)));
     await assert.rejects(large.request(get, never), failsWith(0, /too large/));
     const line = await clusterOf(t, (_, response) => void response.write('{'.padEnd(2_000)));
@@ -95,7 +95,7 @@ suite('cluster', () => {
     await assert.rejects(proxy.request(get, never), failsWith(502, /^the API server answered 502$/));
   });
 
-  test('a watch gives each line, however it was cut, and ends with the server or with its reader', async (t) => {
+  test('a Kubernetes watch yields each line, however it is cut, and ends with its server or reader', async (t) => {
     const text = `${JSON.stringify({ type: 'ADDED', object: { name: 'ö€😀' } })}\n`.repeat(3);
     const cluster = await clusterOf(t, (_, response) => {
       const bytes = Buffer.from(text);

@@ -29,7 +29,7 @@ function controlled(atOnce: number) {
   return { workers, begun, end, twice: twice.promise };
 }
 
-test('a key runs once at a time; added meanwhile it runs again, once', async () => {
+test('operator workers run a key once at a time, and once more if it is added meanwhile', async () => {
   const { workers, begun, end } = controlled(2);
   for (const key of ['a', 'a', 'a', 'b']) workers.add(key);
   assert.deepEqual(begun, ['a', 'b']);
@@ -43,7 +43,7 @@ test('a key runs once at a time; added meanwhile it runs again, once', async () 
   await workers.close();
 });
 
-test('no more at one time than allowed, in the order of asking; one that waits behind itself holds up nobody', async () => {
+test('operator workers run a bounded number of keys in the order of adding, and a waiting rerun blocks no other key', async () => {
   const { workers, begun, end } = controlled(2);
   for (const key of ['a', 'b', 'a', 'c', 'd']) workers.add(key);
   assert.deepEqual(begun, ['a', 'b']);
