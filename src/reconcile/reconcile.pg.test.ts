@@ -103,8 +103,8 @@ async function stage(t: TestContext) {
   return { root, api, reconciling };
 }
 
-suite('an API that lies', () => {
-  test('each lie ends the turn with a reason; neither the token nor a call goes elsewhere', async (t) => {
+suite('reconcile withstands an API that lies', () => {
+  test('each false answer of an API ends the reconcile turn with a reason, and no call or token goes elsewhere', async (t) => {
     const { root, api, reconciling } = await stage(t);
     const elsewhere = await serve(t, 'elsewhere');
     const lies: readonly [what: string, answer: Answer, problem: RegExp][] = [
@@ -194,7 +194,7 @@ suite('an API that lies', () => {
     );
   });
 
-  test('a 401 is left alone longer and longer, each reason is told once, and another token is tried at once', async (t) => {
+  test('reconcile rests longer after each 401, reports each reason once, and uses a changed token at once', async (t) => {
     const { root, api, reconciling } = await stage(t);
     const told: string[] = [];
     const refusing = (status: number) =>
