@@ -7,12 +7,12 @@ import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { within } from '../../test/support/within.ts';
 
-suite('rows that an owner holds', () => {
+suite('rows locked by an owner delay no rejected requests of other tables', () => {
   let server: TestServer;
   before(async () => void (server = await startServer()));
   after(() => server.close());
 
-  test('a table that is being dropped, keys and requests that are being forgotten', async (t) => {
+  test('rejected requests and ignored keys of other tables are written while an owner drops or locks a table', async (t) => {
     const client = await connect(t, server);
     const [held, free] = [await makeTable(client, 'held'), await makeTable(client, 'free')];
     const { rejects, settled, counted, spy } = openRejects(t, server, {

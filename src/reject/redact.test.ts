@@ -59,7 +59,7 @@ function request(over: Partial<RejectedRequest> = {}): RejectedRequest {
 
 const described = (over: Partial<RejectedRequest>) => describe(request(over), null, null, limits);
 
-test('headers that may hold a credential are named and not kept, unless the table stores them', () => {
+test('headers that may hold a credential are named without their value, unless the table stores them', () => {
   const names = [
     'Authorization',
     'COOKIE',
@@ -91,7 +91,7 @@ test('headers that may hold a credential are named and not kept, unless the tabl
   assert.deepEqual(hidden.headers, {});
 });
 
-test('redaction keeps no query value, whatever it looks like', () => {
+test('redaction of a request target keeps no query value of any form', () => {
   assert.equal(described({ requestTarget: '/a/b' }).target, '/a/b');
   assert.equal(
     described({ requestTarget: '/a?x=1&token=2&3&=4&x==5?6=7' }).target,
@@ -105,7 +105,7 @@ test('redaction keeps no query value, whatever it looks like', () => {
   );
 });
 
-test('redacted headers can be used again with the same meaning', () => {
+test('the headers of a rejected request keep their meaning when they are read back', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme' }), (text) => {
       fc.pre(!text.includes('\0'));
@@ -119,7 +119,7 @@ test('redacted headers can be used again with the same meaning', () => {
   assert.deepEqual(headers, { 'x-plain': 'café' });
 });
 
-test('the rate of one key is its own, and comes back with time', () => {
+test('the rate limit of rejected requests is separate for each key, and recovers with time', () => {
   const rate = new RateLimit({ count: 10, perMs: 1_000, burst: 2 }, 3);
   const take = (key: string, nowMs: number) => rate.take(key, nowMs) === 0;
   assert.deepEqual(
@@ -135,7 +135,7 @@ test('the rate of one key is its own, and comes back with time', () => {
   for (const key of ['c', 'd', 'e', 'f', 'g', 'h']) assert.equal(take(key, 0), true);
 });
 
-test('the queue has bounds in entries and bytes, keeps the oldest, and holds no whole body', () => {
+test('the queue of rejected requests is bounded in entries and bytes, keeps the oldest, and holds no whole body', () => {
   const few = new Waiting({ ...limits, rejectedWaitingMax: 3, rejectedBatchRowsMax: 2 });
   assert.deepEqual(
     [1, 2, 3, 4].map((n) => few.push(request({ arrivedAtMs: n }))),

@@ -48,7 +48,7 @@ function rejectsOn(bin: string): void {
     assert.equal((await client.query('select from t')).rowCount, 0);
   });
 
-  test('old rows go: by number, by bytes, by age; and half is for those whom VALIDATE had accepted', async (t) => {
+  test('rejected requests expire by number, bytes and age, and accepted signatures have half of the room', async (t) => {
     const client = await connect(t, server);
     const target = await makeTable(client, 't');
     const kept = async () => {
@@ -117,7 +117,7 @@ function rejectsOn(bin: string): void {
     );
   });
 
-  test('expired ids of deliveries and tombstones go in one look, however many there are', async (t) => {
+  test('expired delivery ids and tombstones are deleted in one run, however many there are', async (t) => {
     const client = await connect(t, server);
     await makeTable(client, 't');
     const left = async (relation: string) =>
@@ -218,7 +218,7 @@ function rejectsOn(bin: string): void {
     assert.deepEqual([counted('stored'), counted('engine')], [11, 1]);
   });
 
-  test('a connection that breaks is made again, and what came meanwhile is written', async (t) => {
+  test('the connection for rejected requests is reopened after a break, and requests of the meantime are written', async (t) => {
     const client = await connect(t, server);
     const target = await makeTable(client, 't');
     const { rejects, settled, counted, spy } = openRejects(t, server);
@@ -287,7 +287,7 @@ function rejectsOn(bin: string): void {
     assert.equal(ran.length, 375);
   });
 
-  test('a retry that never came to its end is not begun again by itself', async (t) => {
+  test('an interrupted retry of a rejected request is not repeated by itself', async (t) => {
     const client = await connect(t, server);
     const target = await makeTable(client, 't');
     const running = deferred<void>();
@@ -359,4 +359,4 @@ function rejectsOn(bin: string): void {
 }
 
 for (const [version, bin] of someVersion())
-  suite(`rejected requests on PostgreSQL ${version}`, () => rejectsOn(bin));
+  suite(`rejected requests are stored and retried on PostgreSQL ${version}`, () => rejectsOn(bin));

@@ -124,7 +124,7 @@ function trafficOn(bin: string): void {
     );
   });
 
-  test('sums of all tables are those of its rows, for a superuser, an owner and a role that may look', async (t) => {
+  test('the traffic totals of all tables agree with their rows, for a superuser, an owner and a reader', async (t) => {
     const client = await connect(t, server);
     const [hers, ours] = [await makeTable(client, 'her_sum'), await makeTable(client, 'our_sum')];
     await client.query(`CREATE ROLE sums_owner; CREATE ROLE sums_member; CREATE ROLE sums_reader; GRANT sums_owner TO sums_member;
@@ -203,7 +203,7 @@ function trafficOn(bin: string): void {
     assert.deepEqual(await as('root', totals), both(lone));
   });
 
-  test('a day later its places are taken, and the last request is still known', async (t) => {
+  test('traffic counts by minute are overwritten after a day, and the time of the last request stays known', async (t) => {
     const client = await connect(t, server);
     const target = await makeTable(client, 't');
     const count = async (): Promise<void> => {
@@ -231,7 +231,7 @@ function trafficOn(bin: string): void {
     assert.deepEqual(await read(), [{ stored: 1, fresh: true, never: false }]);
   });
 
-  test('the page says of durations what PostgreSQL says', async (t) => {
+  test("the console's quantile of durations equals PostgreSQL's", async (t) => {
     const client = await connect(t, server);
     const some = Array.from({ length: 200 }, (_, n) =>
       Array.from({ length: 14 }, (_, i) => ((n * 31 + i * 17) % 7 < 4 ? 0 : (n * 7 + i * i) % 23)),
@@ -243,7 +243,7 @@ function trafficOn(bin: string): void {
       }
   });
 
-  test('hours stay for 30 days, their places are taken after 31, and requests kept on disk are counted among those stored', async (t) => {
+  test('traffic counts by hour stay for 30 days, are overwritten after 31, and count spooled requests as stored', async (t) => {
     const client = await connect(t, server);
     const target = await makeTable(client, 'h');
     const count = async (code: 'committed' | 'spooled'): Promise<void> => {
@@ -281,4 +281,4 @@ function trafficOn(bin: string): void {
 }
 
 for (const [version, bin] of someVersion())
-  suite(`requests by minute on PostgreSQL ${version}`, () => trafficOn(bin));
+  suite(`requests are counted by minute on PostgreSQL ${version}`, () => trafficOn(bin));

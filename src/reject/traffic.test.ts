@@ -18,7 +18,7 @@ const taken = (counts: TrafficCounts): unknown =>
     ?.slice(0, 6)
     .map((values) => values);
 
-suite('requests by table and minute', () => {
+suite('traffic is counted by table and minute', () => {
   test('traffic counts hold outcomes and durations by minute', () => {
     const counts = new TrafficCounts({ ...bounds, trafficTablesMax: 9 });
     for (const code of ['committed', 'spooled', 'handshake'] as const) counts.add(7, answered(code), minute);
