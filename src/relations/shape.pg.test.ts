@@ -26,8 +26,8 @@ async function room(t: TestContext, ...ours: readonly string[]) {
 
 const hook = "WITH (connector = 'webhook')";
 
-suite('shapes of tables that change', () => {
-  test('a typed table: every change of a column is another version, and the columns are those of now', async (t) => {
+suite('the shape of a table follows its changes', () => {
+  test('every column change of a typed table gives its shape a new version and the present columns', async (t) => {
     const { find, change } = await room(t, `CREATE TABLE orders (id INT, data JSONB) ${hook}`);
     const versions = new Set([(await find('orders')).shape.version]);
     const steps: readonly (readonly [string, string])[] = [
@@ -56,7 +56,7 @@ suite('shapes of tables that change', () => {
     assert(versions.has(renamed.shape.version), 'a new name is no new shape');
   });
 
-  test('a document table keeps the document in its column, whatever is added beside it', async (t) => {
+  test('a document table keeps its document column when columns are added or renamed', async (t) => {
     const { find, change } = await room(t, `CREATE TABLE orders (data JSONB) ${hook}`);
     await change('ALTER TABLE orders ADD processed boolean DEFAULT false');
     assert.equal(summary(await find('orders')), 'copy (data jsonb) document data');
@@ -72,7 +72,7 @@ suite('shapes of tables that change', () => {
     assert.equal(summary(await find('orders')), 'copy (data jsonb) document data');
   });
 
-  test('a key that rows cannot say, because it is computed from what they do not fill', async (t) => {
+  test('a table with a key computed from a column that no row fills is unusable', async (t) => {
     const { find, change, spy } = await room(t, `CREATE TABLE orders (data JSONB) ${hook}`);
     const told = spy.next('catalog.table_unusable');
     await change(
@@ -107,7 +107,7 @@ suite('shapes of tables that change', () => {
     assert.equal(summary(await find('gh')), 'copy (data jsonb) document data');
   });
 
-  test('in a restored database columns are found by name', async (t) => {
+  test('the columns of a table in a restored database are found by name', async (t) => {
     const { client, database, find, change } = await room(
       t,
       `CREATE TABLE gh (gone INT, data JSONB) INCLUDE HEADER 'x-id' AS id WITH (connector = 'webhook', document = 'data')`,
@@ -128,7 +128,7 @@ suite('shapes of tables that change', () => {
     );
   });
 
-  test('types, domains and functions that are renamed: the next reading has their new names', async (t) => {
+  test('renamed types, domains and functions have their new names in the next catalog reading', async (t) => {
     const { client, catalog, find, change } = await room(t);
     await client.query(`CREATE TYPE mood AS ENUM ('ok'); CREATE DOMAIN score AS int DEFAULT 1;
       CREATE FUNCTION one() RETURNS int LANGUAGE sql AS 'SELECT 1'`);
@@ -168,7 +168,7 @@ suite('shapes of tables that change', () => {
     assert.equal((await find('whole')).intake.hiddenHeaders, null);
   });
 
-  test('confirm says whether the table is still the one that was checked', async (t) => {
+  test('headgate.confirm tells whether a table is still the checked one', async (t) => {
     const { client, database } = await room(t, `CREATE TABLE "Conf irm" (data JSONB) ${hook}`);
     const session = await database.connect();
     const read = async (): Promise<RelationRow> => {
