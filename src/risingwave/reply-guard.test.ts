@@ -50,7 +50,7 @@ test('the RisingWave reply guard passes whole catalog replies and no rows of oth
   );
 });
 
-test('a message that no RisingWave server sends ends the connection', () => {
+test('the RisingWave reply guard ends the connection at a message that no RisingWave server sends', () => {
   const field = (text: string) => message('E', Buffer.from(text));
   const many = (count: number, it: Buffer) => Buffer.concat(Array<Buffer>(count).fill(it));
   const cases: Record<string, Buffer> = {
@@ -69,7 +69,7 @@ test('a message that no RisingWave server sends ends the connection', () => {
     assert.throws(() => given('select 1', [bytes]), Error, name);
 });
 
-test('a value that is given back may be as large as the one that was sent', () => {
+test('the RisingWave reply guard accepts a returned value as large as the sent one', () => {
   const sql = `values ('${'x'.repeat(limits.intoAnswerBytesMax)}')`;
   assert.deepEqual(given(sql, [message('D', Buffer.alloc(sql.length)), entered]), entered);
   assert.throws(() => given(null, [message('D', Buffer.alloc(sql.length))]));

@@ -13,7 +13,7 @@ const said = (type: string, raw: string, typed = false): string => {
   return expression(parsed, raw, typed);
 };
 
-test('types are read as RisingWave prints them, and printed as it reads them', () => {
+test('RisingWave types are read as RisingWave prints them, and printed as it reads them', () => {
   const texts = [
     'integer',
     'double precision[]',
@@ -84,7 +84,7 @@ test('RisingWave values become SQL expressions of their type', () => {
   for (const [type, raw] of misfits) assert.throws(() => said(type, raw), ValueError, type);
 });
 
-test('a numeric is refused exactly when 96 bits and 28 digits behind the point do not hold it', () => {
+test('a RisingWave numeric is refused exactly if it exceeds 96 bits or 28 decimal places', () => {
   const max = 2n ** 96n - 1n;
   fc.assert(
     fc.property(
