@@ -16,7 +16,7 @@ import {
 import { createSealing, SealError } from './sealing.ts';
 import { putNewKeyInFront, retireOldKeys } from './rotation.ts';
 
-suite('sealing', () => {
+suite('sealing encrypts and authenticates', () => {
   const sealing = createSealing(randomBytes(32));
 
   test('sealing opens what it sealed, and never gives the same bytes twice', () => {
@@ -45,7 +45,7 @@ suite('sealing', () => {
   });
 });
 
-suite('several keys', () => {
+suite('sealing works with several master keys', () => {
   const [first, second, third] = [randomBytes(32), randomBytes(32), randomBytes(32)];
   const before = createSealing(fixedKeys(first)).seal('text', 'it');
 
@@ -92,7 +92,7 @@ suite('several keys', () => {
   });
 });
 
-suite('master key file', () => {
+suite('the master key file is created and read safely', () => {
   const withFolder = async (run: (folder: string) => Promise<void>) => {
     const folder = await mkdtemp(join(tmpdir(), 'headgate-key-'));
     try {
@@ -136,7 +136,7 @@ suite('master key file', () => {
       assert.equal(parseMasterKey(randomBytes(32).toString('base64').replace(/=/g, ''), 'x').length, 32);
     }));
 
-  test('a process that runs notices a new key when it seals, and when something does not open', () =>
+  test('a running process notices a new master key when it seals, and when a sealed value does not open', () =>
     withFolder(async (folder) => {
       const path = join(folder, 'master.key');
       const [here, there] = [loadMasterKeys(path), loadMasterKeys(path)];
