@@ -142,10 +142,10 @@ const answerKeyOf = ({ id }: Sender) =>
     : 'a-second-secret-of-32-characters';
 
 for (const sender of asking) {
-  suite(sender.id, () => {
+  suite(`handshakes of ${sender.id} are answered`, () => {
     const { keys, answerKey, asker, table } = setUp(sender);
 
-    test("the sender's handshakes get the answer it expects, and nothing is stored", () => {
+    test(`handshakes of ${sender.id} get the expected answer, and nothing is stored`, () => {
       for (const round of roundsOf(asker, id, nowMs)) {
         const answer = table(round.asked);
         assert.equal(verdict(round, answer), null, round.question.what);
@@ -155,7 +155,7 @@ for (const sender of asking) {
       }
     });
 
-    test("the sender's delivery is stored beside its handshake answers, and a forged one is not", () => {
+    test(`a delivery of ${sender.id} is stored beside its handshake answers, and a forged one is refused`, () => {
       const deliver = (signingKey: string) => {
         const body = Buffer.from(sender.example({ id, nowMs }));
         return table(signedRequest(sender, { method: 'POST', url, body, nowMs, signingKey, id }));
@@ -169,7 +169,7 @@ for (const sender of asking) {
 
     const every = sender.answers({ secret: 's', answer: 't' }).filter((clause) => clause.includes(' WHEN '));
     if (answerKey === null && every.some((clause) => clause.includes(' UNCHECKED'))) return;
-    test('asked with another key and another second secret, it gets no answer that it would take', () => {
+    test(`a handshake of ${sender.id} with other keys gets no answer that the sender would accept`, () => {
       const { signingKey } = sender.makeSecret(randomBytes);
       for (const round of roundsOf({ ...asker, signingKey, answerKey: 'another one' }, id, nowMs)) {
         const refused = (status: number) => ({ status, headers: {}, body: '', bytes: 0, ms: 0 });
@@ -229,7 +229,7 @@ const published: readonly (readonly [
 ];
 
 for (const [name, secret, at, headers, body, wanted] of published) {
-  test(`${name}: a question that is published is answered, and not a minute of its tolerance longer`, () => {
+  test(`a published handshake of ${name} gets the published answer, and 401 after its tolerance`, () => {
     const sender = senders.get(name) ?? assert.fail();
     const table = tableOf(sender, secret, null);
     const asked = { method: 'POST', url, headers, body: Buffer.from(body) };
@@ -241,7 +241,7 @@ for (const [name, secret, at, headers, body, wanted] of published) {
 }
 
 /** What the answer to a challenge is worth to somebody who wants to send an event. */
-suite('no answer signs an event', () => {
+suite('no handshake answer signs an event', () => {
   const oracle = (
     name: string,
     ask: (challenge: string) => HandshakeQuery,
@@ -288,15 +288,15 @@ suite('no answer signs an event', () => {
   const member = (name: string) => (answer: HandshakeReply) =>
     (JSON.parse(answer.body) as Record<string, string>)[name] ?? null;
 
-  test('x', () =>
+  test('the answer to a challenge of x is no signature of an event', () =>
     oracle('x', get('crc_token'), member('response_token'), (body, signature) =>
       post({ 'x-twitter-webhooks-signature': signature }, body),
     ));
-  test('linkedin', () =>
+  test('the answer to a challenge of linkedin is no signature of an event', () =>
     oracle('linkedin', get('challengeCode'), member('challengeResponse'), (body, signature) =>
       post({ 'X-LI-Signature': signature }, body.replace(/^hmacsha256=/, '')),
     ));
-  test('zoom signs its handshake itself', () =>
+  test('the answer to a challenge of zoom is no signature of an event', () =>
     oracle(
       'zoom',
       (plainToken) =>
@@ -325,7 +325,7 @@ suite('no answer signs an event', () => {
   });
 });
 
-test('a malformed challenge is not echoed', () => {
+test('a malformed challenge is not echoed in a handshake answer', () => {
   for (const sender of asking) {
     const { asker, table } = setUp(sender);
     for (const hostile of [

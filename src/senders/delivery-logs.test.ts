@@ -7,15 +7,15 @@ import { logKinds, parseLog } from './delivery-logs.ts';
 const item =
   '{"id":12345678,"guid":"0b989ba4-242f-11e5-81e1-c7b6966d2516","delivered_at":"2019-06-03T00:57:16Z","redelivery":false,"duration":0.27,"status":"OK","status_code":200,"event":"issues","action":"opened","installation_id":123,"repository_id":456,"throttled_at":"2019-06-03T00:57:16Z"}';
 
-suite('logs of senders', () => {
-  test('the ids of a log are those that dedupe takes of its sender', () => {
+suite('delivery logs of senders are read', () => {
+  test("the ids in a sender's delivery log are those that USING takes for dedupe", () => {
     for (const { sender, dedupe } of logKinds) {
       const known = deliveryIdOf(sender);
       assert.equal(known !== null && 'id' in known && known.id, dedupe);
     }
   });
 
-  test('a log is named in one form, which leads nowhere else', () => {
+  test('the name of a delivery log has one form, and leads to no other host', () => {
     for (const text of [
       'github:octo-org/hello.world/hooks/42',
       'github:orgs/acme/hooks/1',
@@ -48,7 +48,7 @@ suite('logs of senders', () => {
       assert.equal(parseLog(text), null, text);
   });
 
-  test('GitHub: an id keeps its digits, a redelivery is no announcement, and of the next URL only the cursor counts', () => {
+  test("GitHub's delivery log keeps the digits of ids, skips redeliveries, and uses only the cursor of the next URL", () => {
     const log = parseLog('github:octo-org/hello/hooks/42');
     assert.ok(log !== null);
     const body = `[${item.replace('12345678', '9223372036854775807')}, ${item.replace('"redelivery":false', '"redelivery":true')}]`;
@@ -74,7 +74,7 @@ suite('logs of senders', () => {
     });
   });
 
-  test('Stripe: a body is what the list shows, byte by byte; what is no event is refused', () => {
+  test("Stripe's event log gives each body byte by byte, and refuses entries that are no events", () => {
     const log = parseLog('stripe');
     assert.ok(log !== null);
     const event =

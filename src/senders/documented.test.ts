@@ -25,7 +25,7 @@ for (const [name, { secret, make, staleAfterS, whole, body = json }] of Object.e
   ...documented,
   ...documentedMore,
 })) {
-  test(`${name}: as documented it is accepted, tampered, stale or with another secret it is refused`, () => {
+  test(`a documented request of ${name} is accepted, and refused if tampered, stale or for another secret`, () => {
     const sender = senders.get(name.split(' ')[0] ?? '') ?? assert.fail(name);
     const parsed = parseExpression(expressionOf(sender, 's'), { secrets: ['s'] });
     const checkWith = (key: string) => parsed.compile({ secrets: new Map([['s', key]]), publicUrl });
@@ -78,13 +78,13 @@ for (const [name, { secret, make, staleAfterS, whole, body = json }] of Object.e
   });
 }
 
-test('the 40 most used are 40 senders, and somebody has looked for a witness of each fact of theirs', () => {
+test('the list of the 40 most used senders has 40 senders, each with checked evidence for its facts', () => {
   assert.equal(new Set(mostUsed).size, 40);
   assert.deepEqual(openFacts(senders), []);
   assert.equal(witnessTable(senders).trim().split('\n').length, senders.size + 2);
 });
 
-test('RFC 9421: the example of appendix B.2.5 is accepted by a check of that form, and a changed one is not', () => {
+test("the signature of RFC 9421's example B.2.5 is accepted by a check, and refused after a change", () => {
   const key = 'uzvJfB4u3N0Jy4T7NZ75MDVcr8zSTInedJtkgcu46YW4XByzNJjxBdtjUkdJPBtbmHhIDi6pcl8jsasjlTMtDQ==';
   const text = `secure_compare(headers->>'signature', 'sig-b25=:' || encode(hmac(decode(key, 'base64'), convert_to(
     '"date": ' || (headers->>'date') || E'\\n"@authority": ' || (headers->>'host')
@@ -117,7 +117,7 @@ test('RFC 9421: the example of appendix B.2.5 is accepted by a check of that for
   assert.equal(ask('Tue, 20 Apr 2021 02:07:56 GMT'), false);
 });
 
-test('RFC 9421: the check of the page covers method, path, body and time', () => {
+test('the documented check for RFC 9421 covers method, path, body and time', () => {
   const check = parseExpression(messageSignature, { secrets: ['key'] }).compile({
     secrets: new Map([['key', 'shared']]),
     publicUrl,
@@ -146,7 +146,7 @@ test('RFC 9421: the check of the page covers method, path, body and time', () =>
   assert.equal(ask({ ms: nowMs - 301_000 }), false);
 });
 
-test('OAuth: a token of the provider for this audience is accepted, of another issuer, audience or key it is not', async () => {
+test('an OAuth token is accepted from the right issuer for the right audience, and refused otherwise', async () => {
   const { privateKey, publicKey } = await generateKeyPair('RS256');
   const stranger = await generateKeyPair('RS256');
   const keys = JSON.stringify({ keys: [{ ...(await exportJWK(publicKey)), kid: 'k1', alg: 'RS256' }] });
@@ -189,7 +189,7 @@ async function publishedPairs(alg: string) {
   return { one, two, stranger, publishedKeys, missed };
 }
 
-test('ShipEngine: a signature by a published key is accepted, of another key, body or time it is not', async () => {
+test('a ShipEngine signature by a published key is accepted, and refused for another key, body or time', async () => {
   const { one, two, stranger, publishedKeys, missed } = await publishedPairs('RS256');
   const check = parseExpression(publishedSignature, { secrets: [] }).compile({
     secrets: new Map(),
@@ -225,7 +225,7 @@ test('ShipEngine: a signature by a published key is accepted, of another key, bo
   assert.equal(ask(one, { ms: nowMs + 301_000 }), false);
 });
 
-test('a published key may also be named in the check itself, and is fetched for each request', async () => {
+test('a published key can be named in VALIDATE itself, and other keys are refused', async () => {
   const { one, two, publishedKeys } = await publishedPairs('Ed25519');
   const text = `ed25519_verify(jwks_key('https://h.example/jwks', 'one'), payload, decode(headers->>'x-signature', 'base64'))`;
   const check = parseExpression(text, { secrets: [] }).compile({
@@ -244,7 +244,7 @@ test('a published key may also be named in the check itself, and is fetched for 
   }
 });
 
-test('Fireblocks: a detached signature that jose makes is accepted, of another key, body or header it is not', async () => {
+test('a detached Fireblocks signature made by jose is accepted, and refused for another key, body or header', async () => {
   const { one, two, stranger, publishedKeys } = await publishedPairs('RS512');
   const check = parseExpression(detachedSignature, { secrets: [] }).compile({
     secrets: new Map(),

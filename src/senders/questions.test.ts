@@ -117,9 +117,9 @@ const published: readonly (readonly [string, Given, HandshakeReply, HandshakeRep
   ],
 ];
 
-suite('answers that are published', () => {
+suite('headgate send judges handshake answers as the senders do', () => {
   for (const [name, given, right, wrong] of published) {
-    test(name, () => {
+    test(`headgate send accepts the published handshake answer of ${name}, and refuses others`, () => {
       const [round = assert.fail('it asks nothing')] = roundsFor(name, given);
       assert.equal(verdict(round, right), null);
       assert.notEqual(verdict(round, wrong), null);
@@ -128,7 +128,7 @@ suite('answers that are published', () => {
   }
 });
 
-test('a handshake that is signed is signed as its sender publishes it', () => {
+test("the signature of zoom's handshake is the published one", () => {
   const zoom = roundsFor('zoom', { signingKey: 'zoom-secret-token', challenge: 'qgg8vlvZRS6UYooatFL8Aw' });
   assert.equal(
     zoom[0]?.asked.headers['x-zm-signature'],
@@ -136,7 +136,7 @@ test('a handshake that is signed is signed as its sender publishes it', () => {
   );
 });
 
-test('Graph’s token is asked for in the form of the query, and wanted decoded', () => {
+test("Microsoft Graph's validation token is sent encoded in the query, and its answer has to be decoded", () => {
   const [round = assert.fail()] = roundsFor('microsoft_graph', { challenge: 'Validation: Testing client' });
   assert.match(round.asked.url, /\?validationToken=Validation%3A%20Testing%20client$/);
   assert.equal(round.asked.body.length, 0);
@@ -144,7 +144,7 @@ test('Graph’s token is asked for in the form of the query, and wanted decoded'
   assert.notEqual(verdict(round, text('Validation%3A%20Testing%20client')), null);
 });
 
-test('every question has a sender and words, and its answer comes to judgement', () => {
+test('every handshake question has a sender, a description and a judged answer', () => {
   for (const sender of senders.values()) {
     if (sender.questions.length === 0) continue;
     assert.notEqual(sender.handshake, null, sender.id);
@@ -158,7 +158,7 @@ test('every question has a sender and words, and its answer comes to judgement',
   }
 });
 
-test("USING supplies each sender's answer, and a second secret where one is named", () => {
+test("USING supplies each sender's ANSWER clauses, with a second secret where one is named", () => {
   const names = { secret: 'k', answer: 'second' };
   for (const { id, answers, answerSecret, questions } of senders.values()) {
     const all = answers(names);
@@ -183,7 +183,7 @@ test("USING supplies each sender's answer, and a second secret where one is name
   }
 });
 
-test("the event's name is at its stated place in the sender's example", () => {
+test("the event name is at its stated place in each sender's example", () => {
   for (const [name, place] of Object.entries(eventPlaces)) {
     const { example, eventHeaders } = known(name);
     const draft = { method: 'POST', url: 'http://h/', body: Buffer.alloc(0), nowMs, signingKey: 'k', id };

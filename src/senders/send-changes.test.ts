@@ -67,7 +67,7 @@ async function send(options: SendOptions, changes: Partial<CommandIo> = {}) {
   return { code, printed };
 }
 
-suite('headgate send, changed', () => {
+suite('headgate send changes requests by its options', () => {
   test('headgate send --repeat sends one delivery again, with a new signature', async (t) => {
     const { url, received } = await receiver(t);
     let now = nowMs;
@@ -81,7 +81,7 @@ suite('headgate send, changed', () => {
     assert.equal(new Set(received.map(({ headers }) => headers['x-slack-signature'])).size, 3);
   });
 
-  test('--event writes the name where the sender does, and it is signed', async (t) => {
+  test("headgate send --event writes the event name at the sender's place, and signs it", async (t) => {
     const { url, received } = await receiver(t);
     await send({ sender: 'github', url, secret: 'k', event: 'push' });
     await send({ sender: 'stripe', url, secret: 'k', event: 'charge.refunded' });
@@ -117,7 +117,7 @@ suite('headgate send, changed', () => {
     }
   });
 
-  test('--print gives a command of curl that sends the same, and sends nothing', async (t) => {
+  test('headgate send --print prints a curl command that sends the same request, and sends nothing itself', async (t) => {
     if (requireTool(t, 'curl') === null) return;
     const { url, received } = await receiver(t);
     const text = `{"it's": "Zoë ☕ $(id) \`id\` \\\\ \\"q\\""}`;
@@ -164,7 +164,7 @@ suite('headgate send, changed', () => {
   }
 });
 
-suite('headgate send --handshake', () => {
+suite('headgate send --handshake performs handshakes', () => {
   test('headgate send --handshake performs each handshake and reports whether the sender would accept the answer', async (t) => {
     let headers: Record<string, string> = { 'Content-Type': 'text/plain; charset=utf-8' };
     const { url, received } = await receiver(t, ({ url }) => {

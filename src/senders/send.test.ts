@@ -60,7 +60,7 @@ function testIo(changes: Partial<CommandIo> = {}) {
   return { io, out };
 }
 
-suite('headgate send', () => {
+suite('headgate send sends signed requests', () => {
   test('headgate send sends one signed request and prints the answer', async (t) => {
     const { url, received } = await receiver(t);
     const { io, out } = testIo();
@@ -74,7 +74,7 @@ suite('headgate send', () => {
     assert.equal((JSON.parse(body.toString()) as { action: string }).action, 'opened');
   });
 
-  test('--id makes one delivery of several: its id is the same, whatever else is new', async (t) => {
+  test('headgate send --id repeats one delivery under the same id', async (t) => {
     const { url, received } = await receiver(t);
     const deliveries: unknown[] = [];
     for (const id of ['1', '1', 'two', undefined]) {

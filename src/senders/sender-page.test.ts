@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { senderPages } from './sender-page.ts';
 import { expressionOf, senders } from './senders.ts';
 
-test('every sender has a page that shows both statements and how to try it, and the index leads to it', () => {
+test('every sender has a page with its statements and how to try it, linked from the index', () => {
   const pages = senderPages();
   assert.equal(pages.size, senders.size + 3);
   const index = pages.get('docs/senders/README.md') ?? '';

@@ -80,12 +80,12 @@ function changedByte(body: Buffer): Buffer {
 }
 
 for (const sender of senders.values()) {
-  suite(sender.id, () => {
+  suite(`the expression of sender ${sender.id} is correct`, () => {
     const keys = keysOf(sender);
     const check = checkOf(sender, keys.secret);
     const sent = requestOf(sender, keys);
 
-    test("the sender's check can be written out as SQL without warnings", () => {
+    test(`the check of sender ${sender.id} can be written out as SQL without warnings`, () => {
       const parsed = parseExpression(expressionOf(sender, 'my secret'), { secrets: ['my secret'] });
       assert.deepEqual(parsed.secretLiterals, []);
       assert.deepEqual(parsed.warnings, []);
@@ -95,17 +95,17 @@ for (const sender of senders.values()) {
       assert.equal(sender.signsUrl, /\burl\b/.test(expressionOf(sender, 's')));
     });
 
-    test("the sender's signed request is accepted", () => {
+    test(`a signed request of sender ${sender.id} is accepted`, () => {
       assert.equal(check(received(sent)), true);
       assert.equal(check(received(requestOf(sender, keys, nowMs, '00000000000000000000000000000001'))), true);
     });
 
-    test("the sender's check refuses a wrong secret", () => {
+    test(`the check of sender ${sender.id} refuses a wrong secret`, () => {
       assert.equal(checkOf(sender, keysOf(sender, 'two').secret)(received(sent)), false);
       assert.equal(check(received(requestOf(sender, keysOf(sender, 'two')))), false);
     });
 
-    test(`a changed byte of the body is ${sender.signsBody ? 'refused' : 'not seen, as its page says'}`, () => {
+    test(`a changed body byte of sender ${sender.id} is ${sender.signsBody ? 'refused' : 'not noticed, as its page says'}`, () => {
       const changed = { ...received(sent), body: changedByte(sent.body) };
       assert.notDeepEqual(changed.body, sent.body);
       if (sender.signsBody) assert.equal(check(changed), false);
@@ -114,7 +114,7 @@ for (const sender of senders.values()) {
 
     if (sender.toleranceS !== null) {
       const toleranceMs = sender.toleranceS * 1000;
-      test("the sender's check refuses a stale signature, and accepts one within the tolerance", () => {
+      test(`a stale signature of sender ${sender.id} is refused, and one within the tolerance is accepted`, () => {
         assert.equal(check(received(requestOf(sender, keys, nowMs - toleranceMs + 1000))), true);
         assert.equal(check(received(requestOf(sender, keys, nowMs - toleranceMs - 2000))), false);
       });
@@ -123,7 +123,7 @@ for (const sender of senders.values()) {
     const { signed, lastS, afterS = [] } = sender.retries ?? {};
     const steps = [...afterS, ...(lastS === undefined ? [] : [lastS])];
     if (steps.length > 0)
-      test('at each step of its schedule the request comes again, and is accepted where the sender or its page says so', () => {
+      test(`the retries of sender ${sender.id} are accepted at each step of its schedule`, () => {
         const within = (step: number) => signed !== 'unsaid' || step <= (sender.toleranceS ?? Infinity);
         for (const step of steps.filter(within)) {
           const at = signed === 'anew' ? nowMs : nowMs - step * 1000;
@@ -135,7 +135,7 @@ for (const sender of senders.values()) {
 
     if (sender.signatureHeader !== null) {
       const name = sender.signatureHeader;
-      test('a missing, empty, doubled, truncated or prefix-only signature is refused', () => {
+      test(`a missing, empty, repeated, truncated or prefix-only signature of sender ${sender.id} is refused`, () => {
         const value = sent.headers[name] ?? '';
         assert.notEqual(value, '');
         const others = Object.entries(sent.headers).filter(([other]) => other !== name);
@@ -150,7 +150,7 @@ for (const sender of senders.values()) {
         refused([name, prefixOf(value)]);
       });
       for (const other of sender.headers.filter((header) => header !== name && header in sent.headers)) {
-        test(`the sender's request without ${other} is refused`, () => {
+        test(`a request of sender ${sender.id} without ${other} is refused`, () => {
           assert.equal(
             check(
               received(
@@ -164,7 +164,7 @@ for (const sender of senders.values()) {
       }
     }
 
-    test('an empty body, and one that is something else, are refused or were never looked at', () => {
+    test(`another body is refused for sender ${sender.id} unless its check reads headers only`, () => {
       const headersOnly = !/\bpayload\b/.test(expressionOf(sender, 's'));
       for (const body of ['', '{}', '[]', '\u0000', '{"signature":null}'])
         assert.equal(check({ ...received(sent), body: Buffer.from(body) }), headersOnly, body);
@@ -172,7 +172,7 @@ for (const sender of senders.values()) {
   });
 }
 
-suite('a signature in the body', () => {
+suite('signatures in the body are checked', () => {
   const fields: readonly (readonly [string, RegExp])[] = [
     ['mailgun', /("signature":")([0-9a-f]{64})/],
     ['adyen', /("hmacSignature":")([^"]+)/],
@@ -181,7 +181,7 @@ suite('a signature in the body', () => {
     ['braintree', /(bt_signature=[0-9a-f]+%7C)([0-9a-f]+)/],
   ];
   for (const [id, place] of fields) {
-    test(`${id}: empty, truncated or with its beginning only, it is refused`, () => {
+    test(`an empty or truncated body signature of sender ${id} is refused`, () => {
       const sender = senders.get(id);
       assert(sender);
       const keys = keysOf(sender);
@@ -200,7 +200,7 @@ suite('a signature in the body', () => {
     ['adyen', /"value":1130/, '"value":1131'],
     ['aws_sns', /"Subject":"[^"]*",/, ''],
   ] as const) {
-    test(`${id}: a changed field that is signed is refused`, () => {
+    test(`a changed signed field in the body of sender ${id} is refused`, () => {
       const sender = senders.get(id);
       assert(sender);
       const keys = keysOf(sender);
@@ -213,7 +213,7 @@ suite('a signature in the body', () => {
 });
 
 for (const id of ['svix_ed25519', 'standard_webhooks_ed25519']) {
-  test(`${id}: while a key is being changed, both are accepted, whichever is first`, () => {
+  test(`a list of signatures by the old and the new key of ${id} is accepted by either key, in any order`, () => {
     const sender = senders.get(id) ?? assert.fail();
     const name = sender.signatureHeader ?? assert.fail();
     const [old, young] = [keysOf(sender, 'one'), keysOf(sender, 'two')];
@@ -234,7 +234,7 @@ test('at least 50 senders exist, with names that SQL accepts unquoted', () => {
   for (const id of senders.keys()) assert.match(id, /^[a-z][a-z0-9_]*$/);
 });
 
-test('USING: the name of the secret is quoted where it has to be, an unknown sender is null', () => {
+test('USING quotes the name of the secret where necessary, and an unknown sender has no expression', () => {
   const start = `secure_compare(headers->>'x-gitlab-token', `;
   assert.equal(expandSender('gitlab', 'key'), `${start}key)`);
   assert.equal(expandSender('gitlab', 'Key "1"'), `${start}"Key ""1""")`);
@@ -257,14 +257,14 @@ test("each trusted delivery id has a source, and no alias is another sender's na
   }
 });
 
-test('a sender with a key pair declares it', () => {
+test('the entry of a sender with a key pair declares it', () => {
   for (const sender of senders.values()) {
     const { secret, signingKey } = keysOf(sender);
     assert.equal(sender.paired, secret !== signingKey, sender.id);
   }
 });
 
-test('a sender is known by its check, with one secret or while one takes the place of another', () => {
+test('a sender is recognised by its check, with one secret or with two during a change', () => {
   for (const sender of senders.values()) {
     const [one, other] = [expressionOf(sender, 's'), expressionOf(sender, 'New key')];
     const found = senderOf(one, ['s']);
@@ -288,7 +288,7 @@ const checksOfBefore = JSON.parse(
   readFileSync(new URL('../../../test/former-checks.json', import.meta.url), 'utf8'),
 ) as Readonly<Record<string, string>>;
 
-test('a table made by USING before an entry was changed keeps its check, is known to be of that sender, and it is said what has changed', () => {
+test("a check made by an earlier entry of a sender is recognised as the sender's, with the later changes", () => {
   let changed = 0;
   for (const [id, text] of Object.entries(checksOfBefore)) {
     const sender = senders.get(id) ?? assert.fail(`${id} is no sender any more`);

@@ -48,7 +48,7 @@ function senderIdOf({ provider, scheme }: Vector): string | null {
   return provider.toLowerCase().replaceAll(/[^a-z0-9]+/g, '_');
 }
 
-test('a page says “a signed request that the vendor has published” only where there is one', () => {
+test('a sender page claims a signed request published by the vendor only where test/vectors.json has one', () => {
   const published = vectors.filter(({ source }) => !/^(signed with|generated with)/.test(source));
   const has = new Set(published.map(senderIdOf));
   for (const { id, evidence } of senders.values())
@@ -60,7 +60,7 @@ test('a page says “a signed request that the vendor has published” only wher
       assert(has.has(id), `${id}: test/vectors.json has none`);
 });
 
-test('every vector of a sender that has a name is accepted by its expression, and by no other secret', () => {
+test('every test vector of a sender is accepted by its expression, and refused with another secret', () => {
   const seen = new Set<string>();
   for (const vector of vectors) {
     const id = senderIdOf(vector);

@@ -44,7 +44,7 @@ async function run(options: Partial<WebsubOptions>, replies: readonly Reply[]) {
   return { code, asked, pauses, printed, noted };
 }
 
-test('the hub that the feed names is asked, and again twice in a lease until it is interrupted', async () => {
+test("headgate websub subscribes at the feed's hub, and twice in each lease until it is interrupted", async () => {
   const { code, asked, pauses, printed } = await run({ lease: '10 days' }, [
     { body: feed },
     { status: 202 },
@@ -67,7 +67,7 @@ test('the hub that the feed names is asked, and again twice in a lease until it 
   assert.match(printed, /^https:\/\/hub\.example\/\?x=1&y=2 accepted the request \(202\)/);
 });
 
-test('a hub that is away or refuses is asked again, less and less often, and the feed is looked at anew', async () => {
+test('headgate websub tries an unavailable hub again less and less often, and reads the feed anew', async () => {
   const { asked, pauses, noted } = await run({ every: '1 hour' }, [
     { headers: { link: '<https://one.example/>; rel="hub"' } },
     { status: 503 },
@@ -91,7 +91,7 @@ test('headgate websub supports --once, --unsubscribe and a given hub', async () 
   assert.deepEqual([ended.code, form.get('hub.mode'), form.get('hub.secret')], [0, 'unsubscribe', null]);
 });
 
-suite('what is refused', () => {
+suite('headgate websub refuses unusable options, hubs and feeds', () => {
   const refused: readonly (readonly [Partial<WebsubOptions>, readonly Reply[], RegExp])[] = [
     [{ topic: 'feed' }, [], /^topic: "feed" is not an http/],
     [{ callback: undefined }, [], /^--callback is missing/],
@@ -108,13 +108,12 @@ suite('what is refused', () => {
     [{ once: true, hub: 'https://hub.example/' }, [{ status: 400 }], /answered 400$/],
   ];
   for (const [options, replies, message] of refused)
-    test(message.source, () =>
+    test(`headgate websub is refused with the message /${message.source}/`, () =>
       assert.rejects(run(options, replies), (error) => {
         assert(error instanceof SendError);
         assert.match(error.message, message);
         return true;
-      }),
-    );
+      }));
   test('a WebSub hub on this machine is refused', async () => {
     for (const hub of ['http://127.0.0.1:9/', 'http://[::1]:9/', 'http://localhost:9/'])
       assert.equal((await run({ once: true, hub }, [{ status: 202 }])).code, 0);
