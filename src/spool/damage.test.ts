@@ -65,7 +65,7 @@ async function filled(records: number, segmentBytes: number, bodyBytes = 12) {
   return { files, spool, all };
 }
 
-suite('a segment that the disk has damaged', () => {
+suite('a spool reports disk damage and hands over the rest', () => {
   test('a flipped bit in a spool segment costs at most its record, and the loss is reported', async () => {
     const { layout, end } = layOut(200);
     // A sector and a half that was never written, and the second header.
@@ -123,7 +123,7 @@ suite('a segment that the disk has damaged', () => {
     }
   });
 
-  test('a segment that is missing is reported, whether it was the first, the last or the only one', async () => {
+  test('a missing spool segment is reported, whether it is the first, the last or the only one', async () => {
     const segmentBytes = 2_048;
     for (const records of [4, 40]) {
       const { files, spool, all } = await filled(records, segmentBytes);
@@ -157,7 +157,7 @@ suite('a segment that the disk has damaged', () => {
     }
   });
 
-  test('a record that somebody moves, to another place, segment, spool or table, is not handed over', async () => {
+  test('a spool record moved to another place, segment, spool or table is not handed over', async () => {
     const segmentBytes = 2_048;
     const { files, spool } = await filled(40, segmentBytes);
     const [first, second] = spool.segments;
@@ -235,7 +235,7 @@ interface Golden {
   readonly segments: Readonly<Record<string, { readonly bytes: number; readonly start: string }>>;
 }
 
-suite('segments that 0.1.0 before version 2 has written', () => {
+suite('spool segments of format version 1 are handed over', () => {
   const golden = JSON.parse(
     readFileSync(
       fileURLToPath(new URL('../../../test/support/golden/spool-v1.json', import.meta.url)),

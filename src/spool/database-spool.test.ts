@@ -51,7 +51,7 @@ const named = (table: string, oid = 7) => ({ database: 'dev', schema: 'public', 
 const refusedAs = (code: string) => (error: unknown) =>
   error instanceof Refused && error.refusal.code === code;
 
-test('a table that has spooled for too long takes no more, and nothing of it is dropped', async () => {
+test('a table that has spooled for too long gets spool_full for new requests, and its old ones are kept', async () => {
   const [files, now] = [new ModelFiles(), { ms: 1_000 * hour }];
   const kept = await opened(files, now);
   const gate = kept.gateOf(7);
@@ -94,7 +94,7 @@ function isAbout(taken: number, share: number): void {
   assert(Math.abs(taken - share) < 0.02, `${taken} instead of ${share}`);
 }
 
-test('no table takes the room of all others, nor does an owner, with any number of tables', async () => {
+test('neither a table nor an owner of many tables takes the whole spool from others', async () => {
   const [files, now] = [new ModelFiles(), { ms: 1_000 * hour }];
   const [greedy, other] = [100, 200];
   const theirs = [11, 12, 13, 14, 15];
@@ -116,7 +116,7 @@ test('no table takes the room of all others, nor does an owner, with any number 
   await kept.close();
 });
 
-test("with one owner a table may use three quarters of the spool's free space", async () => {
+test('a table of a spool with one owner may use three quarters of the free space', async () => {
   const [files, now] = [new ModelFiles(), { ms: 1_000 * hour }];
   const disk = { bytesMax: 64 * 1_024, owners: new Map([11, 12, 13].map((oid) => [oid, 100] as const)) };
   const kept = await opened(files, now, disk);
@@ -127,7 +127,7 @@ test("with one owner a table may use three quarters of the spool's free space", 
   await kept.close();
 });
 
-test('after a restart a table counts for its owner as soon as that is known, and for itself before', async () => {
+test("a table's share of the spool counts for its owner once the owner is known after a restart", async () => {
   const [files, now] = [new ModelFiles(), { ms: 1_000 * hour }];
   const owners = new Map([11, 12].map((oid) => [oid, 100]));
   const others = [21, 22].map((oid) => [oid, oid] as const);
@@ -174,7 +174,7 @@ test("each spooled request holds its table's name at arrival", async () => {
   );
 });
 
-test('a disk that fails for each request is reported once, and once more when it works again', async () => {
+test('a disk that fails for each spooled request is reported once, and once more when it works again', async () => {
   const [files, now] = [new ModelFiles(), { ms: 1_000 * hour }];
   const told: Observation[] = [];
   const kept = await opened(files, now, endless, (observation) => void told.push(observation));

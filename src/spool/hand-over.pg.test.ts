@@ -135,10 +135,10 @@ function recordsOf(all: ReadonlyMap<bigint, Buffer>) {
 
 const tables = [`data JSONB CHECK (data ->> 'v' <> 'bad')`, `id INT PRIMARY KEY, v TEXT CHECK (v <> 'bad')`];
 
-suite('hand-over', () => {
+suite('the hand-over of the spool stores each request once', () => {
   for (const columns of tables) {
     for (const side of ['client', 'server'] as const) {
-      test(`${columns}: reset at each message of the ${side}, every request arrives once`, async (t) => {
+      test(`spooled requests for (${columns}) arrive once after a reset at each message of the ${side}`, async (t) => {
         const { target, proxy, through, stored, refused } = await stage(t, columns);
         const all = new Map<bigint, Buffer>();
         const [good, bad]: [number[], number[]] = [[], []];
@@ -164,7 +164,7 @@ suite('hand-over', () => {
       });
     }
 
-    test(`${columns}: two that hand over the same requests double nothing`, async (t) => {
+    test(`two concurrent hand-overs of the same requests for (${columns}) store each once`, async (t) => {
       const { target, through, beside, stored, refused } = await stage(t, columns);
       const all = new Map<bigint, Buffer>();
       const count = times(300, 3_000);
@@ -212,7 +212,7 @@ suite('hand-over', () => {
   });
 
   for (const columns of ['data JSONB', 'id INT PRIMARY KEY, v TEXT'])
-    test(`${columns}: what takes the database too long holds up its table for a while, and no longer`, async (t) => {
+    test(`a spooled request for (${columns}) that always times out blocks its table for a while, then is refused`, async (t) => {
       const { target, through, client, refused, stored, again } = await stage(t, columns, {
         commitStatementTimeoutMs: 1_000,
       });
@@ -251,7 +251,7 @@ suite('hand-over', () => {
     assert.deepEqual([await stored(), await refused()], [[0, 2], [1]]);
   });
 
-  test('code of a table that says what Headgate says is believed for its own row alone', async (t) => {
+  test("a trigger that raises Headgate's own SQLSTATE during the hand-over affects its own row alone", async (t) => {
     const { target, through, client, refused, stored, again } = await stage(t, 'data JSONB');
     await client.query(`
       create function lie() returns trigger language plpgsql as $$ begin

@@ -69,7 +69,7 @@ async function append(spool: Spool, payloads: readonly string[], atOnce = 3): Pr
 const payloads = (count: number, name = 'p') =>
   Array.from({ length: count }, (_, i) => `${name}${i}:${'x'.repeat((i * 137) % 900)}`);
 
-suite('the spool', () => {
+suite('the spool keeps requests on disk', () => {
   test('a spool returns requests in order, across segments and after being reopened', async () => {
     const files = new ModelFiles();
     const spool = await Spool.open(optionsFor(files), id);
@@ -169,7 +169,7 @@ suite('the spool', () => {
     }
   });
 
-  test('a segment that was damaged before others were written is put aside where it is damaged, and the rest is read', async () => {
+  test('a damaged part of an old spool segment is quarantined at each start, and all other requests are read', async () => {
     const files = new ModelFiles();
     const spool = await Spool.open(optionsFor(files), id);
     const given = payloads(30);
@@ -196,7 +196,7 @@ suite('the spool', () => {
     }
   });
 
-  test('no length of the last record’s beginning, and no strange file, keeps the others from being read', async () => {
+  test('a last spool record cut at any length, or a foreign file, does not prevent reading the others', async () => {
     const files = new ModelFiles();
     const spool = await Spool.open(optionsFor(files, { segmentBytes: 2_048 }), id);
     const given = payloads(12);
@@ -232,7 +232,7 @@ suite('the spool', () => {
     }
   });
 
-  test('a segment of another spool, and one of another key, are not read as this one’s', async () => {
+  test('a spool does not read segments of another spool or of another key as its own', async () => {
     const files = new ModelFiles();
     const spool = await Spool.open(optionsFor(files), id);
     await append(spool, ['mine']);

@@ -203,7 +203,7 @@ test("a spool writer's state table holds in every state at every event", async (
   );
 });
 
-test('a segment that could not be made ahead is made later, without a record that asks for it', async () => {
+test('a spool writer retries a failed creation of the next segment later, without waiting for a record', async () => {
   const machine = new Machine();
   const segments = () => [...machine.files.contents.keys()].filter((path) => path.endsWith('.seg')).length;
   machine.segmentsMax = 0;
