@@ -6,7 +6,7 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { metricsText } from './metric-sender.ts';
 import type { MetricValues } from './metric-sender.ts';
 
-test('a counter, a gauge and a histogram, as OpenTelemetry’s serializer writes them', async () => {
+test("OTLP metrics equal the output of OpenTelemetry's serializer for a counter, a gauge and a histogram", async () => {
   const registers = [new Registry()];
   const counter = new Counter({
     name: 'rows_total',

@@ -25,7 +25,7 @@ function receiverAt(url: string, said: Observation[] = []): OtlpReceiver {
   });
 }
 
-test('what answers mean', async (t) => {
+test("the status of an OTLP receiver's answer decides whether spans are accepted, sent later, halved or dropped", async (t) => {
   let answer: readonly [status: number, headers: Record<string, string>, body: string] = [200, {}, ''];
   const seen: string[] = [];
   const server = createServer((request, response) => {
@@ -68,7 +68,7 @@ test('what answers mean', async (t) => {
   assert.deepEqual(await receiver.post('{}', never), { kind: 'later', afterMs: null });
 });
 
-test('a receiver that accepts and says nothing is given up; without TLS nothing leaves for public addresses', async (t) => {
+test('an OTLP receiver that never answers is given up, and nothing is sent to public addresses without TLS', async (t) => {
   const server = createServer(() => undefined).listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.after(() => {

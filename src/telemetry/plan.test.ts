@@ -7,8 +7,8 @@ import { telemetryPlan } from './plan.ts';
 const planned = (env: Record<string, string>) => telemetryPlan(resolveSettings({ env, flags: {} }).settings);
 const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318/' };
 
-suite('settings of OpenTelemetry', () => {
-  test('without a receiver nothing is on, whatever else other programs have set', () => {
+suite('the settings of OpenTelemetry are read', () => {
+  test('telemetry is off without a receiver, whatever other OTEL variables are set', () => {
     for (const env of [
       {},
       { OTEL_TRACES_SAMPLER: 'jaeger_remote', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' },
@@ -18,7 +18,7 @@ suite('settings of OpenTelemetry', () => {
       assert.deepEqual(planned(env), { plan: null, problems: [] });
   });
 
-  test('a base has the paths appended, an endpoint of its own does not; values are percent-encoded', () => {
+  test("the OTLP base endpoint gets paths appended, a signal's own endpoint does not, and values are percent-decoded", () => {
     const { plan } = planned({
       ...endpoint,
       OTEL_METRICS_EXPORTER: 'otlp',
@@ -40,7 +40,7 @@ suite('settings of OpenTelemetry', () => {
     );
   });
 
-  test('what cannot be used is refused in a sentence without its value', () => {
+  test('unusable OTEL settings are refused in a sentence without their value', () => {
     for (const [env, said] of [
       [{ OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }, /4318/],
       [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318' }, /ENDPOINT must be an http/],

@@ -56,8 +56,8 @@ const fill = (queue: SpanQueue, count: number, first = 0): void => {
   for (let i = 0; i < count; i++) queue.push(String(first + i));
 };
 
-suite('spans on their way', () => {
-  test('gathered for a while, or 512 at once', async (t) => {
+suite('the span queue sends spans to the OTLP receiver', () => {
+  test('the span queue sends spans after a while, or 512 at once', async (t) => {
     const { queue, messages, count } = queueOf(t, async () => accepted, { scheduleMs: 3_600_000 });
     fill(queue, 511);
     assert.equal(messages.length, 0);
@@ -72,7 +72,7 @@ suite('spans on their way', () => {
     await until(() => soon.count('spans.sent') === 3);
   });
 
-  test('a receiver that hangs: 2,048 are held, the others are dropped and counted, and the end is not delayed', async (t) => {
+  test('the span queue holds 2,048 spans for a hanging receiver, drops and counts the rest, and closes in time', async (t) => {
     const hangs = queueOf(
       t,
       (_, signal) =>
@@ -92,7 +92,7 @@ suite('spans on their way', () => {
     assert.equal(hangs.messages.length, 1, 'one message at a time');
   });
 
-  test('a receiver that is away or asks for a pause gets them later, in their order', async (t) => {
+  test('the span queue sends spans again later, in order, if the receiver is away or asks for a pause', async (t) => {
     let tries = 0;
     const later = queueOf(t, async () =>
       ++tries < 5 ? { kind: 'later', afterMs: tries === 3 ? 0 : null } : accepted,
@@ -108,7 +108,7 @@ suite('spans on their way', () => {
     assert.equal(later.count('spans.dropped'), 0);
   });
 
-  test('413: halves, down to a span that is too large by itself; a refusal or a part of one is counted', async (t) => {
+  test('a 413 of the OTLP receiver halves the message, down to one span that is too large, which is counted', async (t) => {
     const small = queueOf(t, async (spans) =>
       spans.length > 100 || spans.includes(7) ? { kind: 'too large' } : accepted,
     );
@@ -124,7 +124,7 @@ suite('spans on their way', () => {
     await until(() => partly.count('spans.sent') === 500 && partly.count('spans.dropped', 'refused') === 12);
   });
 
-  test('what is left is sent at the end, also while a message is on its way', async (t) => {
+  test('the span queue sends its remaining spans when it closes, also those added during a send', async (t) => {
     const first = deferred<Sent>();
     let messages = 0;
     const { queue, count } = queueOf(

@@ -43,15 +43,15 @@ const ignored = [
   `00-${traceId.slice(0, 31)}1-${spanId}-01, ${good}`,
 ];
 
-suite('traceparent', () => {
-  test('the requests of W3C’s test suite', () => {
+suite('the header traceparent is read and written', () => {
+  test("the traceparent parser agrees with the requests of W3C's test suite", () => {
     for (const value of continued)
       assert.deepEqual(parseTraceparent(value), { traceId, spanId, isSampled: true }, value);
     for (const value of ignored) assert.equal(parseTraceparent(value), null, value);
     assert.equal(parseTraceparent(undefined), null);
   });
 
-  test('only the lowest bit of the flags says that it is traced', () => {
+  test('only the lowest flag bit of a traceparent marks it as sampled', () => {
     for (const [flags, isSampled] of [
       ['00', false],
       ['01', true],
@@ -62,7 +62,7 @@ suite('traceparent', () => {
       assert.equal(parseTraceparent(`00-${traceId}-${spanId}-${flags}`)?.isSampled, isSampled, flags);
   });
 
-  test('judges like the parser of OpenTelemetry', () => {
+  test("the traceparent parser agrees with OpenTelemetry's parser on random values", () => {
     const hex = (length: number) =>
       fc
         .array(fc.constantFrom(...'0123456789abcdefAF.'.split('')), { minLength: length, maxLength: length })
@@ -97,7 +97,7 @@ suite('traceparent', () => {
     );
   });
 
-  test('what Headgate writes is read by OpenTelemetry', () => {
+  test('a traceparent written by Headgate is read by OpenTelemetry', () => {
     const written = traceparentOf(traceId, spanId);
     assert.deepEqual(parseTraceParent(written), { traceId, spanId, traceFlags: 1 });
     assert.deepEqual(idsOf(written), { traceId, spanId });

@@ -51,8 +51,8 @@ const routed = { table, route: '/webhook/{database}/{schema}/{table}', scheme: '
 const valueOf = ({ attributes }: Read, key: string) =>
   Object.values(attributes.find((it) => it.key === key)?.value ?? {})[0];
 
-suite('spans', () => {
-  test('a stranger neither decides what is traced nor in which trace; a trusted sender does', () => {
+suite('the tracer decides which requests are traced', () => {
+  test('the traceparent of a trusted sender decides about tracing, and that of a stranger does not', () => {
     const always = { isParentBased: true, ratio: 1 };
     const never = { isParentBased: true, ratio: 0 };
     const asked = `00-${traceId}-${spanId}-01`;
@@ -74,7 +74,7 @@ suite('spans', () => {
     assert.ok(tracing(always, { trusted: '0.0.0.0/0' }).tracer.begin(from('', asked)) !== null);
   });
 
-  test('of those who are not told what to do, the ratio is traced', () => {
+  test('requests without a traceparent are traced at the ratio of the settings', () => {
     let traced = 0;
     let at = 0;
     const { tracer } = tracing(
@@ -94,7 +94,7 @@ suite('spans', () => {
     );
   });
 
-  test('a request says where it was and when, and nothing that it held', () => {
+  test('the span of a request has its route and times, and none of its content', () => {
     const { tracer, spans } = tracing({ isParentBased: true, ratio: 1 }, { trusted: '10.0.0.0/8' });
     const span = tracer.begin(from('10.0.0.1', `00-${traceId}-${spanId}-01`)) as TracedRequest;
     span.verifiedMs = 5_001;
@@ -130,7 +130,7 @@ suite('spans', () => {
     );
   });
 
-  test('a group’s COMMIT is linked to 32 of its traced requests at most, and is none if nobody is traced', async () => {
+  test('the span of a COMMIT links to at most 32 traced requests of its group, and needs at least one', async () => {
     const { tracer, spans } = tracing({ isParentBased: true, ratio: 1 });
     const members = Array.from({ length: 50 }, (_, i) =>
       i % 5 === 4 ? {} : { traceparent: `00-${traceId}-${String(i + 1).padStart(16, '0')}-01` },
@@ -151,7 +151,7 @@ suite('spans', () => {
     assert.equal(valueOf(commit, 'headgate.group.requests'), 50);
   });
 
-  test('the text is what OpenTelemetry’s serializer writes of the same span', () => {
+  test("the JSON of a span equals that of OpenTelemetry's serializer", () => {
     const ended: EndedSpan = {
       traceId,
       spanId,
