@@ -10,7 +10,7 @@ import {
   printNewest,
 } from './table-options.ts';
 
-test("a delivery id's place is printed in the form it is parsed from", () => {
+test("a delivery id's place is printed in the form in which it is parsed", () => {
   const read: readonly (readonly [string, string])[] = [
     ['header:X-GitHub-Delivery', 'header:x-github-delivery'],
     [' $.id ', '$.id'],
@@ -27,7 +27,7 @@ test("a delivery id's place is printed in the form it is parsed from", () => {
   }
 });
 
-test('any other text is no place of a delivery id', () => {
+test('the option dedupe refuses malformed places of a delivery id', () => {
   const many = Array.from({ length: 5 }, () => '$.a').join(',');
   for (const given of [
     '',
@@ -50,7 +50,7 @@ test('any other text is no place of a delivery id', () => {
     assert.equal(parseDeliveryId(given), null, given);
 });
 
-test('a dedupe window is a number of units, within bounds', () => {
+test('a dedupe window is a number and a unit, within bounds', () => {
   assert.equal(parseWindow('7 days'), 604_800);
   assert.equal(parseWindow('12 Hours'), 43_200);
   assert.equal(parseWindow('60 seconds'), 60);
@@ -71,7 +71,7 @@ test('the dedupe options of a table are parsed', () => {
   assert.throws(() => dedupeOf({ dedupe: 'nowhere' }), /cannot be read/);
 });
 
-suite('the option version', () => {
+suite('the option version names parts of a row', () => {
   test('the option version is parsed and printed in one form', () => {
     const forms: readonly (readonly [string, string])[] = [
       ['updated_at', 'updated_at'],
