@@ -31,7 +31,7 @@ function problem(...args: [ReturnType<typeof clause>, ReturnType<typeof guard> |
   return problems.join('');
 }
 
-test('secrets are the same where their values are, whatever they are called', () => {
+test('an ANSWER may not show a key of VALIDATE under another name, and secrets are compared by value', () => {
   const used = guard(check, { s: 'value' }, 'form');
   assert.match(
     problem(clause(signs('t'), { t: 'value' }), used),
@@ -43,7 +43,7 @@ test('secrets are the same where their values are, whatever they are called', ()
   assert.match(problem(clause('t', { t: 'value' }), used), /cannot be shown/);
 });
 
-test('a secret that is a literal of VALIDATE, and a literal that is a secret of it', () => {
+test('an ANSWER may not use a secret that is a literal key of VALIDATE, nor a literal that is its secret', () => {
   const literal = guard(check.replace('hmac(s', "hmac('the literal key'"));
   assert.match(problem(clause(signs('t'), { t: 'the literal key' }), literal), /for more than hmac/);
   assert.equal(problem(clause(signs('t'), { t: 'another' }), literal), '');
@@ -54,7 +54,7 @@ test('a secret that is a literal of VALIDATE, and a literal that is a secret of 
   assert.match(problem(clause("'a'", { t: 'the literal key' }, token), literal), /cannot be a verify token/);
 });
 
-test('answers by POST, after VALIDATE, and beside an unusable clause', () => {
+test('compiled ANSWER clauses tell those by POST, after VALIDATE and after the commit, beside an unusable one', () => {
   const post = { ...clause("'a'", {}, "method = 'POST' AND query->>'a' = 'b'"), unchecked: false };
   const get = clause("'a'", {});
   const committed = { ...get, unchecked: false, when: null, status: 204, body: null };

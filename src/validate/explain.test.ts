@@ -31,8 +31,8 @@ const valuesOf = ({ steps }: ReturnType<typeof explain>) =>
 
 before(loadParser);
 
-suite('explainExpression', () => {
-  test('every signed request of every sender: the last step is the verdict, and nothing tells the secret', () => {
+suite('EXPLAIN VALIDATE shows the steps of a check', () => {
+  test('EXPLAIN VALIDATE of every test vector ends with the verdict and shows no secret', () => {
     for (const vector of vectors) {
       const values = { secrets: new Map([['s', vector.secret]]), publicUrl: publicUrlOf(vector) };
       const request = requestOf(vector);
@@ -64,13 +64,13 @@ suite('explainExpression', () => {
     }
   });
 
-  test('a missing header is named only if the check fails because of it', () => {
+  test('EXPLAIN VALIDATE names a missing header only if the check fails because of it', () => {
     const text = `secure_compare(headers->>'sig', encode(hmac(s, convert_to(coalesce(headers->>'optional', '') || (headers->>'at'), 'UTF8'), 'sha256'), 'hex'))`;
     assert.equal(explain(text, { sig: 'x' }).reason, "header 'at' is missing");
     assert.equal(explain(text, {}).reason, "header 'sig' is missing, and header 'at' is missing");
   });
 
-  test('a key that the request holds is taken out of what is shown, in clear and as part of it', () => {
+  test('EXPLAIN VALIDATE masks a secret in the values of a request, in clear and inside other text', () => {
     const explained = explain(`secure_compare(headers->>'authorization', 'Bearer ' || s)`, {
       Authorization: `Bearer ${secret}`,
     });
@@ -86,7 +86,7 @@ suite('explainExpression', () => {
     assert(!JSON.stringify(basic.steps).includes(Buffer.from(secret).toString('hex')));
   });
 
-  test('lengths, cuts and casts of a secret are masked; comparisons and NULL are shown', () => {
+  test('EXPLAIN VALIDATE masks lengths, parts and casts of a secret, and shows comparisons and NULL', () => {
     const explained = explain(
       `length(s) > 10 AND left(s, 2) <> 'zz' AND nullif(s, 'x') IS NOT NULL AND secure_compare(headers->>'h', s)`,
       {},
@@ -120,7 +120,7 @@ suite('explainExpression', () => {
     );
   });
 
-  test('errors say where, bytes that are no text are shown as bytes, control characters as escapes', () => {
+  test('EXPLAIN VALIDATE says where an error is, and shows invalid text as bytes and control characters escaped', () => {
     const text = `secure_compare(convert_from(decode(headers->>'a', 'base64'), 'UTF8'), s)`;
     assert.match(explain(text, { a: '*' }).reason, /^decode\(headers->>'a', 'base64'\) raised 22023: /);
     assert.match(explain(text, { a: '/w==' }).reason, /^convert_from\(.* raised 22021: /);

@@ -92,7 +92,7 @@ test('every expression error has its position and the known alternatives', () =>
   assert.match(refusal("s::uuid = ''").hint, /known types: text/);
 });
 
-test('a VALIDATE expression reports what it reads', () => {
+test('a parsed VALIDATE expression lists the headers and the payload that it reads', () => {
   const github = parseExpression(
     "secure_compare(headers->>'b', s) AND headers#>>'{a}' = '1' AND sha256(body) IS NOT NULL",
     scope,
@@ -110,7 +110,7 @@ test('a VALIDATE expression reports what it reads', () => {
   assert.throws(() => parseExpression('true', { secrets: ['headers'] }), /hides the request headers/);
 });
 
-test('a header name that is not in lower case is warned about, and never matches', () => {
+test('VALIDATE warns about a header name that is not in lower case, which never matches', () => {
   const expression = parseExpression("secure_compare(headers->>'X-Sig', s)", scope);
   assert.deepEqual(expression.warnings, [
     "header name 'X-Sig' is not in lower case and can never match: write 'x-sig'",
@@ -121,7 +121,7 @@ test('a header name that is not in lower case is warned about, and never matches
   );
 });
 
-test('a signature in base64 with a line break is warned about; without it, it is accepted', () => {
+test('VALIDATE warns about base64 with a line break, and accepts the signature once the break is removed', () => {
   const encoded = (algorithm: string) => `encode(hmac(s, payload, '${algorithm}'), 'base64')`;
   const warned = (text: string) =>
     parseExpression(`secure_compare(headers->>'x', ${text})`, scope).warnings.join();
@@ -141,7 +141,7 @@ test('a signature in base64 with a line break is warned about; without it, it is
   assert.equal(accepts(`secure_compare(headers->>'x', ${encoded('sha512')})`, request(['X', proof])), false);
 });
 
-test('an expression finds headers in any case and reads them as UTF-8', () => {
+test('a VALIDATE expression finds headers in any case and reads them as UTF-8', () => {
   assert.equal(accepts(check, request(['Host', 'h', 'X', 'key'])), true);
   assert.equal(accepts(check, request(['X', 'key', 'x', 'key'])), false, 'doubled');
   assert.equal(accepts(check, request(['X', 'key', 'x', ''])), false, 'doubled, one empty');
@@ -158,7 +158,7 @@ test('an expression finds headers in any case and reads them as UTF-8', () => {
   assert.equal(accepts(check, request(['x', '']), ''), false, 'an empty secret');
 });
 
-test('the variable headers has lower-case names without repetition', () => {
+test('the variable headers of VALIDATE has lower-case names without repetition', () => {
   const text = `${check} AND headers::text = '{"x": "key", "a-b": "\u2603"}'`;
   assert.equal(accepts(text, request(['X', 'key', 'A-B', '\xe2\x98\x83'])), true);
   assert.equal(
@@ -171,7 +171,7 @@ test('the variable headers has lower-case names without repetition', () => {
   );
 });
 
-test('an expression reads method, path, query, url and now()', () => {
+test('a VALIDATE expression reads method, path, query, url and now()', () => {
   const of = request(['x', 'key']);
   assert.equal(
     accepts(
@@ -191,7 +191,7 @@ test('an expression reads method, path, query, url and now()', () => {
   );
 });
 
-test('an expression reads form bodies', () => {
+test('a VALIDATE expression reads form bodies', () => {
   const body = 'b=2&a=%C3%A9+x&b=1&a=%C3%A9+x&c&=v&%';
   const of = request(['x', 'key'], body);
   assert.equal(accepts(`${check} AND form_sorted(data) = 'v%aé xb1b2c'`, of), true);
@@ -206,7 +206,7 @@ test('an expression reads form bodies', () => {
   );
 });
 
-test('an evaluation error refuses, also beside a check that holds', () => {
+test('an evaluation error of VALIDATE refuses the request, also beside a check that holds', () => {
   const of = request(['x', 'key', 'n', 'seven'], '{');
   for (const text of [
     `((headers->>'n')::int = 7 AND ${check}) OR ${check}`,
@@ -219,7 +219,7 @@ test('an evaluation error refuses, also beside a check that holds', () => {
   assert.equal(accepts(check, of), true);
 });
 
-test('an HMAC used twice is computed once, in every encoding', () => {
+test('VALIDATE computes an HMAC that is used twice once, in every encoding', () => {
   for (const algorithm of ['md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512']) {
     for (const format of ['hex', 'base64'] as const) {
       const mac = createHmac(algorithm, 'key').update('body').digest(format);
@@ -231,7 +231,7 @@ test('an HMAC used twice is computed once, in every encoding', () => {
   }
 });
 
-test('one compiled check serves successive requests and keeps nothing of them', () => {
+test('one compiled VALIDATE serves successive requests and keeps nothing of them', () => {
   const compiled = parseExpression(
     `${check} AND convert_from(data, 'UTF8')::jsonb->>'a' = convert_from(data, 'UTF8')::jsonb->>'b'`,
     scope,
@@ -247,7 +247,7 @@ test('one compiled check serves successive requests and keeps nothing of them', 
   ]);
 });
 
-test('an expression that would read a long body again and again refuses it, and a short one is judged', () => {
+test('a VALIDATE expression that would read a long body too often refuses it, and judges a short one', () => {
   const keys = Array.from({ length: 20 }, (_, n) => `k${n}`);
   const branch = (key: string) =>
     `secure_compare(headers->>'x', encode(hmac('${key}', payload, 'sha256'), 'hex'))`;

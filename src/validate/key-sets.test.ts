@@ -61,7 +61,7 @@ const setOf = (...keys: readonly JWK[]) => JSON.stringify({ keys });
 
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-test('tokens that jose signs verify by the key that their kid names, with its algorithm only', async () => {
+test('JWTs signed by jose verify by the published key that their kid names, with its algorithm only', async () => {
   const [rsa, ec, ed, named] = await Promise.all([
     pair('rsa'),
     pair('ec', 'ES256'),
@@ -103,7 +103,7 @@ test('tokens that jose signs verify by the key that their kid names, with its al
   assert.equal(claimsOf(all, await token(rsa, { claims: { aud: ['you', 'me'] } })), issued.issuer);
 });
 
-test('an algorithm that the key excludes, secret keys, short keys and keys for encryption verify nothing', async () => {
+test('published keys with another algorithm or for encryption, and secret keys, verify no JWT', async () => {
   const good = await pair('good', 'RS256', { alg: 'RS256' });
   const other = await pair('other', 'RS256', { use: 'enc' });
   const { all } = sets(() => setOf(good.jwk, other.jwk, { kty: 'oct', k: 'AAAA', kid: 'oct' }));
@@ -114,7 +114,7 @@ test('an algorithm that the key excludes, secret keys, short keys and keys for e
   assert.equal(claimsOf(all, await token(secret, { alg: 'HS256' })), null);
 });
 
-test('names of keys that do not exist cause one call a minute, and a new key is found by one', async () => {
+test('unknown key names in JWTs cause one fetch of the key set a minute, which finds a new key', async () => {
   const [old, fresh] = await Promise.all([pair('old'), pair('new')]);
   let published = setOf(old.jwk);
   const { all, calls, pass } = sets(() => published);
@@ -138,7 +138,7 @@ test('names of keys that do not exist cause one call a minute, and a new key is 
   assert.equal(calls.length, 2);
 });
 
-test('a key is given by its name; another name has the keys fetched again, once a minute', async () => {
+test('jwks_key() finds a published key by its name, and an unknown name has the set fetched once a minute', async () => {
   const [old, fresh] = await Promise.all([pair('old'), pair('new', 'EdDSA')]);
   let published = setOf(old.jwk);
   const { all, calls, pass } = sets(() => published);
@@ -159,7 +159,7 @@ test('a key is given by its name; another name has the keys fetched again, once 
   assert.equal(calls.length, 2);
 });
 
-test('keys of RSA that are so long that each request would cost much are ignored', async () => {
+test('published RSA keys beyond the bound on bits are ignored', async () => {
   const good = await pair('good');
   const n = Buffer.concat([Buffer.from([0x81]), randomBytes(limits.jwksRsaBitsMax / 8)]);
   const long = { kty: 'RSA', kid: 'long', e: 'AQAB', n: n.toString('base64url') };
@@ -169,7 +169,7 @@ test('keys of RSA that are so long that each request would cost much are ignored
   assert.equal(claimsOf(all, await token(good)), issued.issuer);
 });
 
-test('keys that are old are used while they are fetched again, and for a day if they cannot be', async () => {
+test('old published keys are used while they are fetched again, and for a day if that fails', async () => {
   const one = await pair('one');
   let answer: () => string = () => setOf(one.jwk);
   const { all, calls, told, pass } = sets(() => answer());
@@ -197,7 +197,7 @@ test('keys that are old are used while they are fetched again, and for a day if 
   assert.equal(claimsOf(all, await token(one)), issued.issuer);
 });
 
-test('requests that wait share one call, and what is no set of keys leaves there to be none', async () => {
+test('waiting requests share one fetch of a key set, and a malformed set yields no keys', async () => {
   let made!: (text: string) => void;
   const { all, calls, pass } = sets(() => new Promise((resolve) => (made = resolve)));
   const keys = all.of([url]);
@@ -220,7 +220,7 @@ test('requests that wait share one call, and what is no set of keys leaves there
   pass(0);
 });
 
-test('keys come only from hosts that are listed, over URLs without anything unusual', () => {
+test('key sets are fetched only from listed hosts, over plain URLs', () => {
   const { all } = sets(() => '', ['login.example.com:443', '127.0.0.1:8080']);
   for (const good of [url, 'https://login.example.com:443/x?y=z', 'http://127.0.0.1:8080/'])
     assert.equal(all.problem([good]), null);
@@ -239,7 +239,7 @@ test('keys come only from hosts that are listed, over URLs without anything unus
   }
 });
 
-test('the sets that were asked for last are kept, and no more than the bound', async () => {
+test('a bounded number of key sets is kept, and the least recently used is evicted', async () => {
   const one = await pair('one');
   const { all, calls } = sets(() => setOf(one.jwk));
   for (let i = 0; i <= limits.jwksKeptMax; i++) await all.of([`${url}?${i}`])?.ready();

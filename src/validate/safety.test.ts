@@ -145,21 +145,21 @@ function outcome(text: string): string {
   }
 }
 
-test('an expression with a signature check on every path to TRUE is accepted', () => {
+test('a VALIDATE expression with a signature check on every path to TRUE is accepted', () => {
   assert.deepEqual(
     safe.filter((text) => outcome(text) !== 'taken'),
     [],
   );
 });
 
-test('an expression that a sender without the secret can make TRUE is refused', () => {
+test('a VALIDATE expression that a sender without the secret can make TRUE is refused', () => {
   assert.deepEqual(
     unsafe.filter((text) => outcome(text) !== '22023'),
     [],
   );
 });
 
-test('control characters in literals and between them are read as PostgreSQL reads them', () => {
+test('VALIDATE reads control characters in and between literals as PostgreSQL does', () => {
   for (let code = 1; code < 32; code++) {
     const character = String.fromCharCode(code);
     const key = `'Bearer a${character}long random key'`;
@@ -173,7 +173,7 @@ test('control characters in literals and between them are read as PostgreSQL rea
   }
 });
 
-test('the safety check names literals that carry the key, and no others', () => {
+test('the safety check of VALIDATE names literals that carry the key, and no others', () => {
   const masked = (text: string): string[] =>
     parseExpression(text, { secrets: [] }).secretLiterals.map(({ start, end }) => text.slice(start, end));
   assert.deepEqual(masked(`secure_compare(${sig}, 'Bearer ' || E'to\\'k')`), ["'Bearer '", "E'to\\'k'"]);
@@ -189,7 +189,7 @@ test('the safety check names literals that carry the key, and no others', () => 
   ]);
 });
 
-test('an always-empty operand makes a check refuse every request', () => {
+test('an always-empty operand makes a VALIDATE check refuse every request', () => {
   const request = {
     method: 'POST',
     target: '/',

@@ -18,7 +18,7 @@ function changed(text: string): string {
 }
 
 for (const vector of vectors) {
-  test(`${vector.id}: accepted as signed, refused when anything is changed`, () => {
+  test(`the signed test vector ${vector.id} is accepted, and refused after any change`, () => {
     const expression = parseExpression(vector.expression, { secrets: ['s'] });
     const request = requestOf(vector);
     const check = checkOf(expression, vector, vector.secret);
