@@ -68,7 +68,7 @@ const psql = (args: readonly string[], input = '', during?: (pid: number) => voi
 const direct = (args: readonly string[]): Promise<Result> =>
   run('psql', ['-X', '-h', server.socketDir, '-U', 'root', '-d', 'postgres', ...args]);
 
-test('psql: rewritten statements, \\d, and error carets', async (t) => {
+test('psql through the SQL port runs rewritten statements and \\\\d, and shows error carets at the right place', async (t) => {
   if (requireTool(t, 'psql') === null) return;
   const made = await psql(['-c', 'FOO p1', '-c', '\\d p1', '-c', 'select 1; FOO p2; select 2']);
   assert.equal(made.err, '');
@@ -86,7 +86,7 @@ test('psql: rewritten statements, \\d, and error carets', async (t) => {
   );
 });
 
-test('psql: \\copy both ways, COPY in a file of statements, COPY errors', async (t) => {
+test('psql through the SQL port copies both ways, runs COPY in a script, and shows COPY errors', async (t) => {
   if (requireTool(t, 'psql') === null) return;
   const rows = Array.from({ length: 200_000 }, (_, n) => `${n}\tvalue ${n}\n`).join('');
   writeFileSync(join(folder, 'rows.tsv'), rows);
@@ -113,7 +113,7 @@ test('psql: \\copy both ways, COPY in a file of statements, COPY errors', async 
   assert.equal(readFileSync(join(folder, 'out.tsv'), 'utf8'), rows);
 });
 
-test('psql: FETCH_COUNT, AUTOCOMMIT off, \\gexec, \\watch', async (t) => {
+test('psql through the SQL port supports FETCH_COUNT, AUTOCOMMIT off, \\\\gexec and \\\\watch', async (t) => {
   if (requireTool(t, 'psql') === null) return;
   const script = [
     '\\set FETCH_COUNT 100',
@@ -140,7 +140,7 @@ test('psql: FETCH_COUNT, AUTOCOMMIT off, \\gexec, \\watch', async (t) => {
   assert.match(watched.err, /division by zero/);
 });
 
-test('psql: Ctrl-C cancels the statement, and the session goes on', async (t) => {
+test('Ctrl-C in psql cancels the statement on the SQL port, and the session goes on', async (t) => {
   if (requireTool(t, 'psql') === null) return;
   const running = async (): Promise<void> => {
     for (;;) {
@@ -163,7 +163,7 @@ test('psql: Ctrl-C cancels the statement, and the session goes on', async (t) =>
 const python = '/usr/bin/python3';
 const hasPsycopg = spawnSync(python, ['-c', 'import psycopg']).status === 0;
 
-test('psycopg: extended, pipeline, COPY, client encoding', async (t) => {
+test('psycopg through the SQL port supports prepared statements, pipelines, COPY and client encodings', async (t) => {
   if (requireTool(t, 'psql') === null) return;
   if (!hasPsycopg) return skipFor(t, 'psycopg');
   const program = `

@@ -16,7 +16,7 @@ test('error positions in UTF-8 count code points', () => {
   );
 });
 
-test("an offset inside a character gives that character's position", () => {
+test("an error offset inside a character gives that character's position", () => {
   assert.equal(charsBefore('aÃ©b', 2, 'UTF8'), 1);
 });
 

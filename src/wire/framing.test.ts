@@ -80,7 +80,7 @@ test('unchanged messages leave the framer as the chunk received', () => {
   assert.equal(framer.emittedWhole, false);
 });
 
-test('a message that is held keeps back what stands behind it, and nothing before it', async () => {
+test('the framer holds back the messages behind a held message, and none before it', async () => {
   const out: string[] = [];
   const framer = new Framer(reader, (bytes) =>
     out.push(bytes.toString('latin1').replaceAll(/[^UWa-z]/g, '')),

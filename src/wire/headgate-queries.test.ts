@@ -66,7 +66,7 @@ function session(chunk: number, work: (queries: SessionQueries) => Promise<strin
 /** Lets promises settle. */
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-test('queries of its own are answered here and not to the client, cut anywhere; notices and settings pass', async () => {
+test("Headgate's own queries in a session are answered to Headgate only, and notices and settings pass to the client", async () => {
   for (const chunk of [1, 2, 3, 7, 1000]) {
     const seen: (readonly OwnRow[])[] = [];
     const { sides, engine, client, flushed } = session(chunk, async (queries) => {
@@ -97,7 +97,7 @@ test('queries of its own are answered here and not to the client, cut anywhere; 
   }
 });
 
-test('an error of one of them, a CancelRequest, the end of the connection, a pipeline: the reason is in the failure', async () => {
+test("a failed, cancelled or pipelined query of Headgate's own in a session ends with the SQLSTATE of the reason", async () => {
   const reasons: string[] = [];
   const work = async (queries: SessionQueries) => {
     try {

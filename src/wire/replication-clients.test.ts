@@ -4,7 +4,7 @@ import { followerRefused } from './replication-clients.ts';
 
 const slot = 'CREATE_REPLICATION_SLOT';
 
-test('a follower reads publications, and does not copy the server', () => {
+test('a replication client of the SQL port may read publications, and may not copy the server', () => {
   for (const sql of [
     'IDENTIFY_SYSTEM',
     'SELECT 1',

@@ -35,7 +35,7 @@ const fast = (verifier: ScramVerifier, password: string): ScramVerifier => {
   return { ...verifier, iterations: 1, storedKey, serverKey: hmac(salted, 'Server Key') };
 };
 
-suite('SCRAM-SHA-256', () => {
+suite('the SQL port authenticates by SCRAM-SHA-256', () => {
   test('SCRAM agrees with the example of RFC 7677', () => {
     const exchange = beginScram(rfc.clientFirst, rfc.verifier, rfc.nonce);
     assert.equal(exchange.challenge, `r=rOprNGfwEbeRWgbNEkqO${rfc.nonce},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096`);
@@ -122,7 +122,7 @@ suite('SCRAM-SHA-256', () => {
       assert.equal(parseVerifier(other), null);
   });
 
-  test('a name that nobody has is asked like one that somebody has, always the same', () => {
+  test('SCRAM asks an unknown user with a stable salt, as it asks a known one', () => {
     const key = Buffer.alloc(32, 7);
     const [a, again, b] = ['a', 'a', 'b'].map((user) => nobodysVerifier(user, key));
     assert.deepEqual(a, again);

@@ -49,7 +49,7 @@ async function run(script: Script, sizes: readonly number[], options: { start?: 
 }
 
 for (const [name, { script, toEngine, toClient }] of Object.entries(transcripts)) {
-  test(`SQL port session with ${name}, cut at any byte`, async () => {
+  test(`the SQL port relays the same bytes at any cut: ${name}`, async () => {
     const longest = Math.max(...script.map(([, text]) => text.length));
     for (let size = 1; size <= longest; size += 1) {
       const result = await run(script, [size]);
@@ -68,7 +68,7 @@ for (const [name, { script, toEngine, toClient }] of Object.entries(transcripts)
   });
 }
 
-test('before authentication messages are bounded, and what is pipelined behind it waits', async () => {
+test('the SQL port bounds messages before authentication, and holds back statements pipelined behind it', async () => {
   const { session } = await run([], [1], { start: false });
   const held = session.fromClient(Buffer.from(m('p', 'secret') + q('FOO x'), 'latin1'));
   assert.notEqual(held, null);

@@ -92,7 +92,7 @@ class Bench {
   }
 }
 
-test('the opening of a connection to the SQL port, in every state, at every event', async () => {
+test("the state table of a connection's start-up at the SQL port holds in every state at every event", async () => {
   const stranger = 'this is no PostgreSQL client';
   const left = 'the client left';
   const always = {
@@ -176,7 +176,7 @@ test('the opening of a connection to the SQL port, in every state, at every even
   );
 });
 
-suite('newcomers', () => {
+suite('unauthenticated clients of the SQL port share its openings', () => {
   const room = (max: number) => {
     const gone: string[] = [];
     const newcomers = new Newcomers(max);
@@ -188,7 +188,7 @@ suite('newcomers', () => {
     return { gone, newcomers, add };
   };
 
-  test('the network that has most gives up the one that is silent for longest', () => {
+  test('an unauthenticated client beyond the bound evicts the one of the fullest network that is silent for longest', () => {
     const { gone, newcomers, add } = room(4);
     add('a', 'a1');
     const b1 = add('b', 'b1');
@@ -221,7 +221,7 @@ suite('newcomers', () => {
   });
 });
 
-test('a session is in the database that the engine takes, however it was named', () => {
+test("a session's user and database follow from its start-up packet as in PostgreSQL", () => {
   const names = (parameters: Record<string, string>) => namesOf(new Map(Object.entries(parameters)));
   assert.deepEqual(names({ user: 'a', database: 'b' }), { user: 'a', database: 'b' });
   assert.deepEqual(names({ user: 'a' }), { user: 'a', database: 'a' });

@@ -61,7 +61,7 @@ const startup = Buffer.concat([
   Buffer.from('user\0root\0\0', 'latin1'),
 ]);
 
-test('sessions over TLS: statements, COPY-sized rows, errors, cancellation', async (t) => {
+test('a session over TLS on the SQL port runs statements, large results, errors and cancellation', async (t) => {
   if (requireTool(t, 'openssl') === null) return;
   const one = await client(t);
   await one.query(fooProcedure);
@@ -76,7 +76,7 @@ test('sessions over TLS: statements, COPY-sized rows, errors, cancellation', asy
   assert.equal(many.length, 20_000);
 });
 
-test('direct negotiation, as of PostgreSQL 17: the protocol must be named', async (t) => {
+test('direct TLS negotiation on the SQL port requires the ALPN protocol of PostgreSQL', async (t) => {
   if (requireTool(t, 'openssl') === null) return;
   const one = await client(t, { sslnegotiation: 'direct' });
   assert.equal((await one.query('select 1 as n')).rows.length, 1);
@@ -115,7 +115,7 @@ test('TLS on the SQL port works byte by byte, by both negotiations', async (t) =
   }
 });
 
-test('bytes behind the request for TLS are not taken for encrypted ones (CVE-2021-23214)', async (t) => {
+test('the SQL port ends a connection with plain bytes behind its request for TLS (CVE-2021-23214)', async (t) => {
   if (requireTool(t, 'openssl') === null) return;
   for (const bytes of [
     Buffer.concat([sslRequest, startup]),
@@ -130,7 +130,7 @@ test('bytes behind the request for TLS are not taken for encrypted ones (CVE-202
   }
 });
 
-test('GSSAPI is declined, then TLS begins; TLS in TLS, and what is no handshake, ends', async (t) => {
+test('the SQL port declines GSSAPI before TLS, and ends TLS within TLS and false handshakes', async (t) => {
   if (requireTool(t, 'openssl') === null) return;
   const one = await socket(t);
   one.write(gssRequest);

@@ -92,12 +92,12 @@ async function comesIn(door: TestDoor, more: ClientConfig = {}): Promise<Client>
   return client;
 }
 
-suite('strangers who hold openings of the SQL door', () => {
+suite('unauthenticated clients that hold openings of the SQL port do not keep others out', () => {
   for (const [i, [name, talk]] of states.entries()) {
     // The cheapest of them against the door's own bound; each renewal of the others costs it more.
     const bounds = i === 0 ? {} : few;
     const sockets = i === 0 ? 400 : fewSockets;
-    test(`${sockets} sockets that ${name}, renewed, from one address and from several`, async (t) => {
+    test(`${sockets} sockets that ${name} do not keep other clients from the SQL port`, async (t) => {
       if (tls === null) return t.skip('needs openssl');
       const door = await openTestDoor(
         { kind: 'unix', path: server.socket },
@@ -128,7 +128,7 @@ suite('strangers who hold openings of the SQL door', () => {
     assert.match([...held.lastWords].join(), crowded);
   });
 
-  test('unauthenticated clients in the password exchange are evicted, too', async (t) => {
+  test('the SQL port evicts unauthenticated clients during the password exchange, too', async (t) => {
     const known = makeVerifier('secret', Buffer.from('0123456789abcdef'));
     const door = await openTestDoor(
       { kind: 'unix', path: server.socket },
@@ -151,7 +151,7 @@ suite('strangers who hold openings of the SQL door', () => {
     ['the door', { limits: { sqlConnectionsMax: 8, sqlOpeningsMax: 16 } }],
     ['a server with 36 connections', { limits: { sqlOpeningsMax: 16 }, serverConnections: () => 36 }],
   ] as const)
-    test(`within the bound of ${whose} openings that the engine asks for passwords make way, and sessions do not`, async (t) => {
+    test(`openings in PostgreSQL's own password exchange are evicted at the bound of ${whose}, and sessions are not`, async (t) => {
       const door = await openTestDoor({ kind: 'unix', path: server.socket }, bounds);
       onEnd(t, 'door', () => door.door.close());
       const honest = { user: 'honest', password: 'secret' };

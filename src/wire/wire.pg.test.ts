@@ -39,7 +39,7 @@ const failure = (query: Promise<unknown>): Promise<DatabaseError> =>
     (error: unknown) => error as DatabaseError,
   );
 
-test('node-postgres: simple, extended, named; tags put back; errors in the client’s own terms', async () => {
+test('node-postgres through the SQL port gets its own command tags and errors in simple, extended and named queries', async () => {
   await withClient(door.port, async (client) => {
     assert.equal((await client.query('FOO np1')).command, 'CREATE_FOO'.split('_')[0]);
     assert.equal((await client.query('FOO PROC np2', [])).command, 'CREATE');
@@ -68,7 +68,7 @@ test('node-postgres: simple, extended, named; tags put back; errors in the clien
   });
 });
 
-test('a preparation is waited for; later messages keep their place; its failure is an error', async () => {
+test("a SQL port session waits for a statement's preparation, keeps the order of messages, and reports its failure", async () => {
   await withClient(door.port, async (client) => {
     const order: string[] = [];
     const first = client.query('WAIT w1').then((r) => order.push(r.command));
@@ -140,7 +140,7 @@ async function pipelined(port: number, prefix: string, count: number): Promise<v
   }
 }
 
-test('postgres.js: hundreds of pipelined queries with failures and rewrites mixed', () =>
+test('postgres.js pipelines hundreds of queries with failures and rewrites through the SQL port', () =>
   pipelined(door.port, 'pjs', 600));
 
 test('the SQL port relays chunks of one to three bytes on either side', async () => {
@@ -158,7 +158,7 @@ test('the SQL port relays chunks of one to three bytes on either side', async ()
   await behind.close();
 });
 
-test('a client that vanishes takes its engine connection along; slots are given back', async () => {
+test('a client that disconnects from the SQL port ends its engine connection and frees its slot', async () => {
   const small = await openTestDoor(
     { kind: 'unix', path: server.socket },
     { limits: { sqlConnectionsMax: 2, sqlReservedMax: 0 } },
@@ -188,7 +188,7 @@ test('a client that vanishes takes its engine connection along; slots are given 
   await small.door.close();
 });
 
-test('the engine is away, goes away, or ends the connection: FATAL with the reason', async () => {
+test('a SQL port client gets FATAL with the reason if the engine is away, goes away or ends the connection', async () => {
   const unavailable = await openTestDoor(
     { kind: 'unix', path: server.socket },
     { unavailable: () => 'the engine is starting' },
@@ -220,7 +220,7 @@ test('the engine is away, goes away, or ends the connection: FATAL with the reas
   await lossy.door.close();
 });
 
-test('drain: idle clients are told, a transaction may finish, new clients are refused', async () => {
+test('a draining SQL port ends idle clients, lets a transaction finish, and refuses new clients', async () => {
   const draining = await openTestDoor({ kind: 'unix', path: server.socket });
   const open = async (): Promise<Client> => {
     const client = new Client({ host: '127.0.0.1', port: draining.port, user: 'root', database: 'postgres' });
@@ -241,7 +241,7 @@ test('drain: idle clients are told, a transaction may finish, new clients are re
   await withClient(door.port, (client) => client.query('select from drained'));
 });
 
-test('drain: a subscriber that follows the log is told at once, and goes on where it was', async () => {
+test('a draining SQL port ends a replication client at once, which resumes at its position later', async () => {
   const draining = await openTestDoor({ kind: 'unix', path: server.socket });
   const subscriber = new Client({
     host: '127.0.0.1',
@@ -277,7 +277,7 @@ test('closing the SQL port ends a client with a running statement at once', asyn
   );
 });
 
-test('openings: encryption is declined, nonsense is dropped, slow ones are ended', async () => {
+test('the SQL port declines encryption without a certificate, drops malformed openings and ends slow ones', async () => {
   const quick = await openTestDoor(
     { kind: 'unix', path: server.socket },
     { limits: { sqlStartupTimeoutMs: 100 } },
@@ -313,7 +313,7 @@ const message = (type: string, body = ''): Buffer => {
   return out;
 };
 
-test('everything in one packet, then half a goodbye: the answer still arrives', async () => {
+test('a client that sends its start-up and queries in one packet and half-closes still gets its answer', async () => {
   const socket = connect({ host: '127.0.0.1', port: door.port, allowHalfOpen: true });
   socket.end(Buffer.concat([startup, message('Q', 'FOO onepacket\0'), message('Q', 'select 42\0')]));
   let answer = '';
@@ -332,7 +332,7 @@ test('the SQL port accepts more pipelined messages than its bound on outstanding
   assert.ok(bytes > count * 6 && bytes < count * 6 + 2_000, `${bytes} bytes`);
 });
 
-test('an engine without TLS is refused where TLS is asked for', async () => {
+test('a SQL port that requires TLS to the engine refuses sessions if the engine offers none', async () => {
   const proxy = await openFragmentingProxy({ path: server.socket }, () => 0);
   const secure = await openTestDoor({ kind: 'tcp', host: '127.0.0.1', port: proxy.port, tls: true });
   const refused = await failure(withClient(secure.port, () => Promise.resolve()));
@@ -364,7 +364,7 @@ test('a slow reader of a huge result on the SQL port keeps memory flat', async (
   await gone;
 });
 
-test('a follower that does not read holds up no checkpoint: it is ended, and its slot given back', async () => {
+test('a replication client that does not read is ended, and its slot is dropped', async () => {
   const impatient = await openTestDoor(
     { kind: 'unix', path: server.socket },
     { limits: { sqlFollowerUnreadMs: 200 } },

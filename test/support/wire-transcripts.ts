@@ -90,7 +90,7 @@ export const transcripts: Record<string, { script: Script; toEngine: string; toC
     toEngine: q('select 1;CALL foo(x);select 2') + q('select 3'),
     toClient: done('SELECT 1') + done('FOO') + done('SELECT 1') + ready + done('SELECT 1') + ready,
   },
-  'prepared by name, executed twice, closed': {
+  'a statement is prepared by name, executed twice and closed': {
     script: [
       ['>', parse('s', 'FOO x') + bind('p', 's') + execute('p') + sync],
       ['<', m('1') + m('2') + done('CALL') + ready],
@@ -150,7 +150,7 @@ export const transcripts: Record<string, { script: Script; toEngine: string; toC
       sync,
     toClient: m('1') + ready + error({ C: '42P05', M: 'exists' }) + ready + m('2') + done('FOO') + ready,
   },
-  'a refusal takes the place of the syntax error, with everything up to Sync ignored': {
+  'a refusal replaces the syntax error, and all messages up to Sync are ignored': {
     script: [
       [
         '>',
@@ -198,7 +198,7 @@ export const transcripts: Record<string, { script: Script; toEngine: string; toC
     toEngine: q('!'),
     toClient: error({ C: '57014', M: 'canceled' }) + ready,
   },
-  'what waits for its preparation keeps its place; what is refused by it is an error': {
+  'a statement waiting for its preparation keeps its place, and a refused one is an error': {
     script: [
       ['>', q('LATE x') + q('select 1') + q('LATE fails') + q('select 2')],
       ['<', done('CALL') + ready + done('SELECT 1') + ready],
@@ -215,7 +215,7 @@ export const transcripts: Record<string, { script: Script; toEngine: string; toC
       done('SELECT 1') +
       ready,
   },
-  'what is not known at once keeps its place too, in both protocols': {
+  'a statement decided later keeps its place in both protocols': {
     script: [
       ['>', q('SOON') + parse('', 'SOON') + bind('', '') + execute('') + sync + q('SOON fails')],
       ['<', done('SELECT 1') + ready + m('1') + m('2') + done('SELECT 1') + ready],
@@ -225,7 +225,7 @@ export const transcripts: Record<string, { script: Script; toEngine: string; toC
     toClient:
       done('SOON') + ready + m('1') + m('2') + done('SOON') + ready + error({ C: '0A000', M: 'no' }) + ready,
   },
-  'Sync behind Execute is ignored by a copy (libpq)': {
+  'a COPY ignores the Sync behind its Execute, as libpq sends it': {
     script: [
       ['>', parse('', 'copy t from stdin') + bind('', '') + m('D', 'P\0') + execute('') + sync],
       ['<', m('1') + m('2') + m('n') + copyIn],
@@ -255,7 +255,7 @@ export const transcripts: Record<string, { script: Script; toEngine: string; toC
       done('SELECT 1') +
       ready,
   },
-  'a copy that fails before it reads answers the Sync that was thought ignored': {
+  'a COPY that fails before it reads answers the Sync behind its Execute': {
     script: [
       ['>', parse('', 'copy t from stdin') + bind('', '') + execute('') + sync],
       ['<', m('1') + m('2') + copyIn + error({ C: 'P0001', M: 'trigger' }) + ready],
@@ -290,7 +290,7 @@ export const transcripts: Record<string, { script: Script; toEngine: string; toC
       done('FOO') +
       ready,
   },
-  'after a copy that failed before it read, a Query needs no further Sync to be read': {
+  'a Query after a COPY that failed before it read needs no further Sync': {
     script: [
       ['>', parse('', 'copy t from stdin') + bind('', '') + execute('') + sync],
       ['<', m('1') + m('2') + copyIn + error({ C: 'P0001', M: 'trigger' }) + ready],
@@ -300,7 +300,7 @@ export const transcripts: Record<string, { script: Script; toEngine: string; toC
     toEngine: parse('', 'copy t from stdin') + bind('', '') + execute('') + sync + q('CALL foo(x)'),
     toClient: m('1') + m('2') + copyIn + error({ C: 'P0001', M: 'trigger' }) + ready + done('FOO') + ready,
   },
-  'a copy inside a string of statements, pipelined': {
+  'a COPY inside a string of statements is pipelined': {
     script: [
       ['>', q('FOO x;copy t from stdin;select 1') + m('d', 'row') + copyDone + q('FOO y')],
       ['<', done('CALL') + copyIn + done('COPY 1') + done('SELECT 1') + ready + done('CALL') + ready],
@@ -308,7 +308,7 @@ export const transcripts: Record<string, { script: Script; toEngine: string; toC
     toEngine: q('CALL foo(x);copy t from stdin;select 1') + m('d', 'row') + copyDone + q('CALL foo(y)'),
     toClient: done('FOO') + copyIn + done('COPY 1') + done('SELECT 1') + ready + done('FOO') + ready,
   },
-  'a function call, and what fails at Sync': {
+  'a function call, and an error at Sync, are relayed': {
     script: [
       ['>', m('F', 'x') + q('FOO x') + sync + q('FOO y')],
       ['<', m('V', 'r') + ready + done('CALL') + ready + error({ C: '23503', M: 'deferred' }) + ready],
@@ -325,7 +325,7 @@ export const transcripts: Record<string, { script: Script; toEngine: string; toC
       done('FOO') +
       ready,
   },
-  'DISCARD ALL forgets statements, notices lose our context': {
+  'DISCARD ALL forgets statements, and notices lose Headgate’s context': {
     script: [
       ['>', parse('s', 'FOO x') + sync + q('DISCARD ALL')],
       ['<', m('1') + ready + done('DISCARD ALL') + ready],
@@ -358,7 +358,7 @@ export const transcripts: Record<string, { script: Script; toEngine: string; toC
       done('FOO') +
       ready,
   },
-  'a portal that is suspended': {
+  'a suspended portal goes on': {
     script: [
       ['>', parse('', 'FOO x') + bind('', '') + execute('') + execute('') + sync],
       ['<', m('1') + m('2') + m('D', 'r') + m('s') + m('D', 'r') + done('CALL') + inTransaction],
@@ -366,7 +366,7 @@ export const transcripts: Record<string, { script: Script; toEngine: string; toC
     toEngine: parse('', 'CALL foo(x)') + bind('', '') + execute('') + execute('') + sync,
     toClient: m('1') + m('2') + m('D', 'r') + m('s') + m('D', 'r') + done('FOO') + inTransaction,
   },
-  'positions and contexts of a rewritten statement speak of the client text': {
+  'positions and contexts of a rewritten statement refer to the client’s text': {
     script: [
       ['>', q('FOO \xc3\xa9\xc3\xa9.x')],
       [
