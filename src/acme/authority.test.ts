@@ -166,7 +166,7 @@ suite('the ACME client bounds its trust in an authority', () => {
     }
   });
 
-  test('an ACME authority that never accepts a nonce, never decides or issues a foreign certificate costs a bounded number of requests', async () => {
+  test('an ACME authority that rejects nonces, never decides or sends a false certificate costs a bounded number of requests', async () => {
     const never = stand(at('account', problem('badNonce', 'no')));
     await assert.rejects(never.make(), /badNonce/);
     assert.equal(never.asked.length, 1 + limits.acmeNoncesMax);
