@@ -432,7 +432,7 @@ test("the size of a lane's groups adapts so that a group of a table of any speed
   );
 });
 
-test("the size of a lane's groups falls during a held lock and recovers within a few groups after it", () => {
+test("the size of a lane's groups falls while a lock delays them, and recovers within a few groups", () => {
   const pace = new Pace(limits);
   for (let i = 0; i < 4; i++) pace.record(pace.groupRows, 2_000);
   assert(pace.groupRows < 512, `${pace.groupRows}`);
