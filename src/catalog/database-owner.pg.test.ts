@@ -66,7 +66,7 @@ suite("the owner of a database gains no rights of Headgate's role there", () => 
     });
   });
 
-  test('the owner of a database can create it for a Headgate role that is no superuser', async () => {
+  test('the owner of a database can create the schema headgate for a Headgate role that is no superuser', async () => {
     await made('lent');
     await inDatabase('lent', async (open) => {
       const [alice, headgate] = [await open('alice'), await open('hg')];
@@ -77,7 +77,7 @@ suite("the owner of a database gains no rights of Headgate's role there", () => 
     });
   });
 
-  test('the owner of a database does not choose the role that Headgate acts as', async () => {
+  test('the owner of a database cannot choose the role that Headgate acts as', async () => {
     await made('forced');
     await inDatabase('forced', async (open) => {
       const alice = await open('alice');
