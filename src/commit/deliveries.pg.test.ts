@@ -302,7 +302,7 @@ suite('a table with the option dedupe stores each delivery once', () => {
     );
   });
 
-  test('one delivery id with two bodies at two Headgates: one is stored, the other set apart', async (t) => {
+  test('two Headgates with two bodies of one delivery id store one, and the other gets delivery_differs', async (t) => {
     const { client, database, documents, send } = await room(t);
     await client.query('create table tw (data jsonb)');
     const target = await documents('tw');

@@ -176,7 +176,7 @@ suite('code added to a table after the catalog was read does not run with other 
     assert.deepEqual((await root.query('SELECT is_called FROM mal.ran_at')).rows, [{ is_called: false }]);
   });
 
-  test('code cannot be added to a table during the search for existing rows', async (t) => {
+  test("code cannot be added to a table during a commit's search for existing rows", async (t) => {
     const { root, owner, send, tableOf } = await roomOf(t, 'hg');
     await root.query('REVOKE mallory FROM hg; ALTER ROLE hg NOCREATEROLE');
     const hers = await tableOf('mal.t');

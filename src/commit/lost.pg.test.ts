@@ -73,7 +73,7 @@ const ways: readonly (readonly [name: string, sql: string])[] = [
 suite('a commit whose reply is lost is answered by what is stored', () => {
   for (const [table, sql] of ways) {
     for (const side of ['server', 'client'] as const) {
-      test(`a ${table} is stored as answered after a reset at each message of the ${side}`, async (t) => {
+      test(`a row of the table ${table} is stored as answered after a reset at each message of the ${side}`, async (t) => {
         const { outcomes, stored, settled } = await cutEverywhere(t, side, table, sql);
         assert(outcomes.length > 3, `${outcomes.length} messages`);
         outcomes.forEach((outcome, id) => {

@@ -98,7 +98,7 @@ function newestOn(bin: string): void {
   const columns = 'id INT PRIMARY KEY, seen BIGINT, v TEXT';
 
   for (const way of ['plain', 'code'])
-    test(`all orders of short histories of a key end in the newest version (${way})`, async (t) => {
+    test(`all orders of short histories of a key end in the newest version, in a ${way === 'code' ? 'table with a trigger' : 'plain table'}`, async (t) => {
       const { client, headgate, targetOf, create, logged } = await room(t);
       await create(columns, `version = 'seen'`);
       // A table with a trigger is stored in another way.
