@@ -62,7 +62,7 @@ suite('the console compares two texts', () => {
       .map((line) => ({ both: line.text, first: `-${line.text}`, second: `+${line.text}` })[line.in])
       .join(' ');
 
-  test('a diff marks removed and added lines', () => {
+  test("the console's diff marks removed and added lines", () => {
     assert.equal(shown('abcdef', 'abxdef'), 'a b -c +x d e f');
     assert.equal(shown('abc', 'abc'), 'a b c');
     assert.equal(shown('', 'ab'), '+a +b');
@@ -70,7 +70,7 @@ suite('the console compares two texts', () => {
     assert.equal(shown('axbyc', 'abc'), 'a -x b -y c');
   });
 
-  test('a diff of large texts is bounded in time', () => {
+  test("the console's diff of large texts is bounded in time", () => {
     const many = (seed: number) => Array.from({ length: 50_000 }, (_, i) => String((i * seed) % 7_919));
     assert.equal(diffLines(many(3), many(5)).filter((line) => line.in === 'first').length > 0, true);
   });
@@ -134,7 +134,7 @@ test('the console recognises a sender by its signature header, and not by header
   assert.deepEqual(ids('x-many'), []);
 });
 
-test('SQL completion offers what the role sees, where it fits', () => {
+test("the console's SQL completion offers names that the role sees, where they fit", () => {
   const names: Names = {
     columns: [
       ['public', 'orders', ''],

@@ -113,7 +113,7 @@ test('pretty-printing accepts exactly what JSON.parse accepts, with the same mea
   );
 });
 
-test('sizes, durations and counts are formatted for people', () => {
+test('the console formats sizes, durations and counts for people', () => {
   assert.deepEqual(
     [sizeText(0), sizeText(999), sizeText(1536), sizeText(25_000_000)],
     ['0 B', '999 B', '1.5 kB', '25.0 MB'],
