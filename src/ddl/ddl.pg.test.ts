@@ -107,7 +107,7 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
     assert.deepEqual(await app.run('SHOW SECRETS'), [['s', 'app', 'meta', null]]);
   });
 
-  test('DDL leaves tables of another role unchanged', async () => {
+  test("Headgate's DDL leaves tables of another role unchanged", async () => {
     const other = await open('other');
     await root.client.query('GRANT USAGE ON SCHEMA app TO other');
     assert.match(
@@ -184,7 +184,7 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
     assert.equal((await app.fails(broken)).position, broken.indexOf('SELEC') + 1);
   });
 
-  test('DDL refuses errors that only the catalog reveals', async () => {
+  test('DDL with a missing secret or another error that only the catalog reveals is refused', async () => {
     assert.match(
       (await app.fails(`${webhook('bad')} VALIDATE SECRET nosuch AS a`)).message,
       /secret "nosuch" does not exist/,
@@ -231,7 +231,7 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
     assert.match(JSON.stringify(await app.run('SHOW CREATE TABLE app.gh')), /VALIDATE SECRET app\.s AS f/);
   });
 
-  test('DDL works in prepared statements', async () => {
+  test("Headgate's DDL works in prepared statements", async () => {
     app.notices.length = 0;
     await app.run(webhook('prepared'), true);
     await app.run("ALTER TABLE prepared VALIDATE AS a = 'b'", true);
