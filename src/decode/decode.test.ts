@@ -155,7 +155,7 @@ test('a batch has one document a line, and tolerates blank lines, CRLF and a mis
   }
 });
 
-test('a malformed line refuses its batch with the line number', () => {
+test('a malformed line of a batch refuses the batch with the line number', () => {
   const batch = { batched: true };
   const cases: [Target, string | Buffer, string, string][] = [
     [

@@ -43,7 +43,7 @@ test('decode option headers are read in any letter case', () => {
   );
 });
 
-test('decode option headers are refused with these messages', () => {
+test('unsupported decode option headers are refused with the name and the value', () => {
   const refuse = (name: string, value: string, message: string) =>
     assert.throws(() => readOptions([`x-rw-webhook-${name}`, value]), refusedWith(message), name);
   refuse('format', 'debezium', 'unsupported webhook payload format `debezium`');
