@@ -105,7 +105,7 @@ test('a connection failure by pg_hba.conf or SSL says what is missing', async (t
   );
 });
 
-test('a connection failure says that nothing listens at the address', async (t) => {
+test('a connection failure says that nothing listens at an address, or that no host has the name', async (t) => {
   const port = await freePort();
   const reason = async (host: string) =>
     (await open(t, `postgresql://app:canary@${host}/postgres`)).unavailable ?? '';

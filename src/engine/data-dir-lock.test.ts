@@ -26,7 +26,7 @@ test('the lock of a data directory is exclusive, and free after close', async (t
   }
 });
 
-test('of many simultaneous starts at most one gets the lock of the data directory, and then another can', async (t) => {
+test('at most one of many simultaneous starts gets the lock of the data directory, and then another can', async (t) => {
   const folder = await folderFor(t);
   for (let round = 0; round < 20; round++) {
     const results = await Promise.allSettled(Array.from({ length: 8 }, () => lockFolder(folder)));
