@@ -24,7 +24,7 @@ interface Schema {
   readonly properties?: { readonly code: { readonly enum: readonly string[] } };
 }
 
-suite('the OpenAPI document', () => {
+suite('the OpenAPI document agrees with the gateway', () => {
   const document = openapiDocument('1.2.3', true);
   const { paths } = document as { paths: Record<string, Record<string, Operation>> };
 
