@@ -59,7 +59,7 @@ suite('a connection of the fast path answers plain requests and leaves for other
     assert.equal(bench.begun.length, 3);
   });
 
-  test('a fast-path connection leaves it with the first other request, after the answers owed', async (t) => {
+  test('a connection leaves the fast path at its first other request, after the answers owed', async (t) => {
     const bench = await FastBench.open(t);
     const client = await RawClient.connect(bench.port);
     const other = chunked(path, ['{}']);
@@ -76,7 +76,7 @@ suite('a connection of the fast path answers plain requests and leaves for other
     client.destroy();
   });
 
-  test('a fast-path connection leaves it for a slow or fragmented request, or too many incomplete ones, without loss', async (t) => {
+  test('a connection leaves the fast path for a slow or fragmented request, or too many incomplete ones, without loss', async (t) => {
     const half = post(path, 'x'.repeat(1_000)).slice(0, -10);
     for (const [own, pieces] of [
       [{ fastHoldMs: 5 }, [half]],
@@ -97,7 +97,7 @@ suite('a connection of the fast path answers plain requests and leaves for other
     }
   });
 
-  test('a fast-path connection leaves it when its client closes within a request, and closes when no answer is owed', async (t) => {
+  test('a connection leaves the fast path if its client closes within a request, and closes if no answer is owed', async (t) => {
     const bench = await FastBench.open(t, { fastHoldMs: 60_000 });
     const [early, late] = [await RawClient.connect(bench.port), await RawClient.connect(bench.port)];
     early.socket.end('POST /webhook/dev');
