@@ -57,7 +57,7 @@ test("the memory of a request's body and rows is freed when the rows are committ
   );
 });
 
-test('a request body is released when it was refused before anybody else had it', async () => {
+test('a request body that is refused before it is passed on is released', async () => {
   const body = Buffer.alloc(large);
   const ingest = deps({ kind: 'committed', rows: 1 });
   await assert.rejects(ingest.submit(arrival(body), hooks), Refused);
