@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { deferred } from './promises.ts';
 import { Semaphore } from './semaphore.ts';
 
-test('a semaphore admits in order up to its bound, skips those that left, and ignores a second release', () => {
+test('a semaphore admits in order up to its bound, skips waiters that left, and ignores a second release', () => {
   const slots = new Semaphore(2);
   const begun: number[] = [];
   const give = Array.from({ length: 6 }, (_, i) => slots.take(() => void begun.push(i)));
