@@ -48,7 +48,7 @@ function rejectsOn(bin: string): void {
     assert.equal((await client.query('select from t')).rowCount, 0);
   });
 
-  test('rejected requests expire by number, bytes and age, and accepted signatures have half of the room', async (t) => {
+  test('rejected requests expire by number, bytes and age, and half of the room is for those accepted by VALIDATE', async (t) => {
     const client = await connect(t, server);
     const target = await makeTable(client, 't');
     const kept = async () => {
