@@ -33,7 +33,7 @@ test('concurrent lookups of a relation share one query, and its result is rememb
   assert.equal(looks.length, 1);
 });
 
-test('a lookup under way when its relation is forgotten is not remembered', async () => {
+test('a relation lookup under way when its relation is forgotten is not remembered', async () => {
   const { looks, find, forget } = stage();
   const early = find();
   forget();
