@@ -235,7 +235,7 @@ interface Golden {
   readonly segments: Readonly<Record<string, { readonly bytes: number; readonly start: string }>>;
 }
 
-suite('spool segments of format version 1 are handed over', () => {
+suite('spool segments of format version 1 are readable', () => {
   const golden = JSON.parse(
     readFileSync(
       fileURLToPath(new URL('../../../test/support/golden/spool-v1.json', import.meta.url)),
