@@ -35,7 +35,7 @@ function refusal(text: string): { sqlstate: string; at: number | null; message: 
   assert.fail(`taken: ${text}`);
 }
 
-test('every expression error has its position and the known alternatives', () => {
+test('every error of a VALIDATE expression has its position and the known alternatives', () => {
   const cases: readonly (readonly [string, string, string | null, RegExp])[] = [
     ['', '42601', '', /one boolean expression/],
     [`${check} AND`, '42601', '', /end of input/],
