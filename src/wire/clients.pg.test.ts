@@ -68,7 +68,7 @@ const psql = (args: readonly string[], input = '', during?: (pid: number) => voi
 const direct = (args: readonly string[]): Promise<Result> =>
   run('psql', ['-X', '-h', server.socketDir, '-U', 'root', '-d', 'postgres', ...args]);
 
-test('psql through the SQL port runs rewritten statements and \\\\d, and shows error carets at the right place', async (t) => {
+test('psql through the SQL port runs rewritten statements and \\d, and shows error carets at the right place', async (t) => {
   if (requireTool(t, 'psql') === null) return;
   const made = await psql(['-c', 'FOO p1', '-c', '\\d p1', '-c', 'select 1; FOO p2; select 2']);
   assert.equal(made.err, '');
@@ -113,7 +113,7 @@ test('psql through the SQL port copies both ways, runs COPY in a script, and sho
   assert.equal(readFileSync(join(folder, 'out.tsv'), 'utf8'), rows);
 });
 
-test('psql through the SQL port supports FETCH_COUNT, AUTOCOMMIT off, \\\\gexec and \\\\watch', async (t) => {
+test('psql through the SQL port supports FETCH_COUNT, AUTOCOMMIT off, \\gexec and \\watch', async (t) => {
   if (requireTool(t, 'psql') === null) return;
   const script = [
     '\\set FETCH_COUNT 100',
