@@ -75,7 +75,7 @@ function said(sender: Sender, secret: string, sent: SignedRequest) {
 }
 
 suite('the console explains each refusal in a sentence', () => {
-  test('each refusal code of a request has an explaining sentence and advice', () => {
+  test('the console has a sentence and advice for each refusal code of a request', () => {
     for (const [code, { status }] of Object.entries(refusals)) {
       const it = { ...plain, code, status, reason: refusals[code as keyof typeof refusals].message };
       const { title, says, todo } = explain(it);
@@ -95,14 +95,14 @@ suite('the console explains each refusal in a sentence', () => {
       assert.match(explain({ ...it, code, status: 405 }).says, /It called \/webhook\/dev\/public\/paymets\./);
   });
 
-  test('the explanation of a refusal names the column that PostgreSQL names', () => {
+  test("the console's explanation of a refusal names the column that PostgreSQL names", () => {
     const reason = 'column "total": invalid input syntax for type numeric: "much"';
     const it = { ...plain, code: 'payload_undecodable', status: 422, reason };
     assert.equal(explain(it).title, 'The value for column total does not fit it.');
     assert.equal(briefOf(it), 'Column total does not fit');
   });
 
-  test('the explanation of a body that is not JSON says where, and that a retry cannot help', () => {
+  test("the console's explanation of a body that is not JSON says where, and that a retry cannot help", () => {
     const reason = 'failed to decode webhook JSON payload: unexpected character at byte 1';
     const it = { ...plain, code: 'payload_undecodable', status: 422, reason };
     assert.equal(explain(it).title, 'The body is not JSON: unexpected character at byte 1.');
@@ -127,7 +127,7 @@ suite('the console explains each refusal in a sentence', () => {
     assert.equal(briefOf(noObject), 'The body is no JSON object');
   });
 
-  test('the explanation of a refusal words ages for people', () => {
+  test("the console's explanation of a refusal words ages for people", () => {
     assert.deepEqual([5, 119, 120, 300, 423, 7_200, 90_000, 400_000].map(spanText), [
       '5 s',
       '119 s',

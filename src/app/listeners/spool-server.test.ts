@@ -144,7 +144,7 @@ test('a listener process that does not answer costs only its own requests a 503'
   assert.deepEqual(one.ends, ['deadline']);
 });
 
-test('in any order of messages no gate is open while a request is spooled, and in the end all are', () =>
+test("no table's gate is open while a request is spooled, in any order of messages, and in the end all are", () =>
   fc.assert(
     fc.asyncProperty(
       fc.array(fc.constantFrom('fill', 'keep', 'up', 'down', 'drain', 'open', 'turn'), { maxLength: 60 }),
