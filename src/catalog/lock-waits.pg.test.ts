@@ -94,7 +94,7 @@ function nobodyWaitsOn(bin: string): void {
     await waiting;
   });
 
-  test("repairs of the catalog do not wait for an owner's locks, and blocked repairs run later", async () => {
+  test('repairs of the catalog do not wait for the locks of table owners, and blocked ones run later', async () => {
     await mallory.run(webhook('mal.gone'));
     await mallory.client
       .query(`BEGIN; INSERT INTO headgate.request (action, given) VALUES ('options', jsonb_build_object(

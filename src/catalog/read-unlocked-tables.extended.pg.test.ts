@@ -94,7 +94,7 @@ suite('the catalog reads all tables around those that cannot be read', () => {
     await mallory.client.query(`DROP TABLE ${bad.join(', ')}`);
   });
 
-  test('tables that become unreadable one after another are all found by the catalog', async () => {
+  test('the catalog finds all tables that become unreadable one after another', async () => {
     const names = ['before', 'first', 'more_0', 'more_1', 'more_2', 'more_3'];
     for (const name of names)
       await mallory.run(`CREATE TABLE mal.${name} (n int, data jsonb) WITH (connector = 'webhook')`);
