@@ -55,7 +55,7 @@ async function stage(t: TestContext, names: readonly string[] = []) {
 }
 
 test(
-  'followed rows arrive once and in order, and a cut page is read again',
+  'followed rows of a table arrive once and in order, and an interrupted page is read again',
   { timeout: 60_000 },
   async (t) => {
     const { client, follower } = await stage(t);
