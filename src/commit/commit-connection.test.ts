@@ -5,7 +5,7 @@ import { PreparedStatements, toStatement } from './commit-connection.ts';
 
 const statement = (i: number) => toStatement(`select ${i}`, []);
 
-test('optional statements are prepared while there is room, then only those that recur soon', () => {
+test('a commit connection prepares optional statements while there is room, then only those that recur soon', () => {
   const prepared = new PreparedStatements();
   const prepare = (i: number) => {
     prepared.prepare([statement(i)]);

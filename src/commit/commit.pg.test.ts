@@ -75,7 +75,7 @@ suite('a commit stores a group of documents', () => {
     assert.deepEqual(await stored(client, 'checked'), ['{"n": 1}', '{"n": 4}', '{"n": 5}']);
   });
 
-  test('a deferred constraint that fails at the end refuses its own row alone', async (t) => {
+  test('a deferred constraint that fails at COMMIT refuses its own row alone', async (t) => {
     const { client, targetOf, send } = await webhookRoom(t);
     await runOurs(client, create('late'));
     await client.query(`
@@ -209,7 +209,7 @@ suite('a commit stores a group of documents', () => {
     assert(spy.seen.some((o) => o.kind === 'group.aborted'));
   });
 
-  test('webhook.wait_for_persistence = false does not wait for the disk; every other commit does', async (t) => {
+  test('a commit waits for the disk unless the table has webhook.wait_for_persistence = false', async (t) => {
     const { client, targetOf, send } = await webhookRoom(t);
     await runOurs(client, create('waits'));
     await client.query(`

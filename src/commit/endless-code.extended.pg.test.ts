@@ -15,14 +15,14 @@ const stubborn = `CREATE FUNCTION mal.stay() RETURNS trigger LANGUAGE plpgsql AS
   CREATE TRIGGER stay BEFORE INSERT ON mal.t FOR EACH ROW EXECUTE FUNCTION mal.stay()`;
 
 for (const role of ['root', 'hg'])
-  suite(`code of an owner that does not end delays only its owner, Headgate as ${role}`, () => {
+  suite(`endless code of an owner delays only that owner's tables, with Headgate as ${role}`, () => {
     let begun: TestServer;
     before(async () => {
       begun = await beginning(embeddedBin, role);
     });
     after(() => begun.close());
 
-    test('rows with keys do not wait for code of another owner that does not end', async (t) => {
+    test('rows with keys do not wait for endless code of another owner, which is terminated', async (t) => {
       const { root, own, writer, send, tableOf, made } = await room(t, begun, embeddedBin, role);
       await made('id INT PRIMARY KEY, v TEXT', stubborn);
       const hers = { ...(await tableOf('mal.t')), hasLocks: true };

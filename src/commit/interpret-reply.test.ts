@@ -19,7 +19,7 @@ test("an error from a Citus worker is the row's fault where its code raised it, 
   }
 });
 
-test('a failing Citus worker costs the rows for it, and leaves COMMIT in doubt', () => {
+test('the error of a failing Citus worker concerns its own rows, and leaves a COMMIT in doubt', () => {
   const called = 'PL/pgSQL function "line 1 at RAISE x"() line 2 at SQL statement';
   for (const where of ['', called])
     for (const [sqlstate, verdict] of [

@@ -64,7 +64,7 @@ suite('code added to a table after the catalog was read does not run with other 
     return rooms;
   };
 
-  test('code added to a table leaves nothing in the session for other tables', async (t) => {
+  test('code added to a table after the catalog was read leaves nothing in the commit session for other tables', async (t) => {
     const { root, owner, send, tableOf } = await roomOf(t, 'root');
     const [hers, mine] = [await tableOf('mal.t'), await tableOf('mine.t')];
     assert.deepEqual([hers.code.as, hers.code.deletesAs, mine.code.as], ['writer', 'owner', 'writer']);
@@ -80,7 +80,7 @@ suite('code added to a table after the catalog was read does not run with other 
     assert.deepEqual(rows, [{ who: 'mallory' }]);
   });
 
-  test('code added to a table does not run where no role may act for its owner', async (t) => {
+  test("code added to a table does not run if Headgate may not act for the table's owner", async (t) => {
     const { root, owner, send, tableOf } = await roomOf(t, 'hg');
     await root.query('REVOKE mallory FROM hg; ALTER ROLE hg NOCREATEROLE');
     const [hers, mine] = [await tableOf('mal.t'), await tableOf('mine.t')];

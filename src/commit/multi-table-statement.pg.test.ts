@@ -85,7 +85,7 @@ suite('groups of several tables share one transaction', () => {
     for (const sent of held) assert.deepEqual(codes(await sent), [1]);
   });
 
-  test('a row waiting for a foreign unique key leaves the shared transaction, and the others do not wait', async (t) => {
+  test("a row that waits for another session's unique key leaves the shared transaction, and the others do not wait", async (t) => {
     const { client, database, targets, targetOf, send } = await room(t);
     await client.query(`create unique index on t2 ((data->>'id'))`);
     const other = await database.connect();
@@ -219,7 +219,7 @@ suite('groups of several tables share one transaction', () => {
     assert.deepEqual(counted, [{ n: 2 }]);
   });
 
-  test("groups beyond a connection's prepared statements share a transaction as well", async (t) => {
+  test("groups of more tables than a connection's prepared statements share a transaction as well", async (t) => {
     const { client, targets, database } = await room(t);
     const pools = new CommitPools(database.engine, limits);
     onEnd(t, 'pools', () => pools.close());

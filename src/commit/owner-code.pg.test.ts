@@ -127,7 +127,7 @@ for (const { version, bin } of versions) {
           await nothingGained(root, 'document');
         });
 
-        test("code of another owner runs with that owner's rights at COMMIT: deferred triggers of both tables", async (t) => {
+        test("deferred triggers with code of another owner run with that owner's rights at COMMIT", async (t) => {
           const { root, send, tableOf, made } = await room(t, begun, bin, role);
           const late = (table: string, name: string) => `
           CREATE FUNCTION mal.${name}() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN

@@ -215,7 +215,7 @@ test('the search for the row at fault gives engine errors 503, and ends soon if 
   assert(all.seen.attempts <= 48 + 60, String(all.seen.attempts));
 });
 
-test('the search for one bad request among two thousand takes 41 attempts', async () => {
+test('the search for the row at fault finds one bad request among two thousand in 41 attempts', async () => {
   const kinds = Array.from({ length: 2_000 }, (_, i) => ({ bad: i === 777, needs: 0, chain: -1 }));
   const members = kinds.map(() => rowsOf(target, '1'));
   const engine = engineOf(members, kinds, 0);
