@@ -16,7 +16,7 @@ suite('the console writes rows as CSV', () => {
       .slice(1, -1)
       .join('\r\n');
 
-  test('CSV keeps every digit and distinguishes NULL from an empty text', () => {
+  test("the console's CSV keeps every digit and distinguishes NULL from an empty text", () => {
     assert.equal(
       csv('12345678901234567890', '10.00', '1e400', '-5', '+1.5e-3', null, ''),
       '12345678901234567890,10.00,1e400,-5,+1.5e-3,,""',
@@ -24,7 +24,7 @@ suite('the console writes rows as CSV', () => {
     assert.equal(csv('a "quoted", one', 'two\nlines', ' blank'), '"a ""quoted"", one","two\nlines"," blank"');
   });
 
-  test('CSV fields never begin a spreadsheet formula', () => {
+  test("the fields of the console's CSV never begin a spreadsheet formula", () => {
     const formulas = ['=1+1', '+cmd|x', '-2+3', '@SUM(A1)', '\t=1', '\r=1', '-1=1', '=HYPERLINK("http://x")'];
     for (const formula of formulas) assert.match(csv(formula), /^"?'/, formula);
     assert.match(csvOf({ columns: [{ name: '=evil()', type: 25 }], rows: [] }), /^'=evil\(\)/);
@@ -77,7 +77,7 @@ suite('the console compares two texts', () => {
 });
 
 suite('the console lists the paths of a JSON document', () => {
-  test('JSON paths list values in objects with their kinds, without parsing numbers', () => {
+  test("the console's JSON paths list values in objects with their kinds, without parsing numbers", () => {
     const found = pathsOf(
       '{"a":{"b\\u0022":1e400,"c":[{"d":1}],"e":true},"f":null,"g":"x","h":12345678901234567890}',
     );
@@ -95,7 +95,7 @@ suite('the console lists the paths of a JSON document', () => {
     assert.equal(pathsOf(`{${Array.from({ length: 2_000 }, (_, i) => `"k${i}":1`).join(',')}}`).length, 500);
   });
 
-  test('SQL paths quote hostile keys and names', () => {
+  test("the console's SQL for a JSON path quotes hostile keys and names", () => {
     const sql = makeColumn(
       { schema: 'public', table: 'it"s' },
       { from: 'da"ta', keys: ["a'); DROP TABLE x; --", '}'], kind: 'number', name: 'n"; DROP TABLE y; --' },

@@ -63,7 +63,7 @@ const pretty = (text: string) =>
     ?.map((token) => token.text)
     .join('') ?? null;
 
-test('pretty-printed JSON is indented with its digits unchanged', () => {
+test("the console's pretty-printed JSON is indented with its digits unchanged", () => {
   const text = '{"a":12345678901234567890,"b":[10.00,1e400,-0],"c":{},"d":[ ],"e":"\\u0031 \\" :,{"}';
   assert.equal(
     pretty(text),
@@ -94,7 +94,7 @@ test('pretty-printed JSON is indented with its digits unchanged', () => {
   assert.equal(prettyJson('['.repeat(1_000_000)), null);
 });
 
-test('pretty-printing accepts exactly what JSON.parse accepts, with the same meaning', () => {
+test("the console's pretty-printing accepts exactly what JSON.parse accepts, with the same meaning", () => {
   fc.assert(
     fc.property(fc.json(), (text) => {
       assert.deepEqual(JSON.parse(pretty(text) ?? 'nothing'), JSON.parse(text));
@@ -126,7 +126,7 @@ test('the console formats sizes, durations and counts for people', () => {
   assert.equal(hexLines(Buffer.from('a\n\xff', 'latin1')), `00000000  61 0a ff${' '.repeat(39)}  a..`);
 });
 
-test('SQL and shell quoting round-trips any name and text', () => {
+test("the console's SQL and shell quoting round-trips any name and text", () => {
   assert.equal(identifier('plain_1'), 'plain_1');
   assert.equal(identifier('select'), '"select"');
   assert.equal(identifier('a"; DROP TABLE x; --'), '"a""; DROP TABLE x; --"');
@@ -135,7 +135,7 @@ test('SQL and shell quoting round-trips any name and text', () => {
   assert.equal(shellWord("a\u0003\n'\u009b\\"), String.raw`$'a\x03\x0a\x27\xc2\x9b\x5c'`);
 });
 
-test('request filters become SQL conditions, only those that are set', () => {
+test("the console's request filters become SQL conditions, only those that are set", () => {
   const slice = { from: null, max: 10, scanned: 100 };
   assert.doesNotMatch(listKept(anyKept, slice) ?? '', /rejected_requests\s+WHERE/);
   const hostile = { ...anyKept, code: "x' OR ''='", checked: 'no', text: "a'" };
