@@ -386,7 +386,7 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
     assert.deepEqual(events, []);
   });
 
-  test('the database works after DROP SCHEMA headgate', async () => {
+  test('CREATE, ALTER and DROP TABLE work in a database after DROP SCHEMA headgate', async () => {
     await root.client.query('DROP SCHEMA headgate CASCADE');
     await root.client.query(
       'CREATE TABLE later (a int); ALTER TABLE later ADD b int; DROP TABLE later; DROP TABLE app.gh',
