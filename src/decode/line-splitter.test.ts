@@ -31,7 +31,7 @@ test('the line splitter gives the same lines and numbers for any chunks', () => 
   );
 });
 
-test('a line that is too long is refused with its number, however it arrives', () => {
+test('a batch line that is too long is refused with its number, in any chunks', () => {
   const tooLong = (error: unknown) =>
     error instanceof Refused &&
     error.refusal.code === 'body_too_large' &&
