@@ -149,7 +149,7 @@ function relationsOn(bin: string): void {
     assert.equal(await asks(() => relations.find('orders', 'insert')), 1, 'the oldest has made room');
   });
 
-  test('concurrent lookups of a relation by the gateway share one query, and failed ones look again', async () => {
+  test('concurrent lookups of a relation by the gateway share one query, and relations not found are looked up again', async () => {
     const relations = open();
     const start = asked;
     await Promise.all(Array.from({ length: 50 }, async () => relations.find('orders', 'insert')));
@@ -171,7 +171,7 @@ function relationsOn(bin: string): void {
     await client.query('RESET ROLE');
   });
 
-  test('an engine error is not reported as a missing table', async () => {
+  test("an engine error during the gateway's lookup of a table is not reported as a missing table", async () => {
     const refused = () => Promise.reject(Object.assign(new Error('too many connections'), { code: '53300' }));
     const lookup = new PostgresLookup('postgres', refused, false);
     const broken = new KnownRelations(lookup, { limits, clock: () => 0 });
