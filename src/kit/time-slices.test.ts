@@ -25,7 +25,7 @@ function* slices(count: number, done: string[], name: string): Generator<void, s
   return name;
 }
 
-test('indivisible work runs one at a time, in order, each followed by a pause of its length', async () => {
+test('indivisible long work runs one at a time, in order, each followed by a pause of its length', async () => {
   const { work, turns, rests, at } = controlled();
   const done: number[] = [];
   const works = [20, 1, 2_000, 1].map(async (ms, i) => {
