@@ -41,19 +41,19 @@ async function open(t: TestContext) {
 }
 
 suite('the listener serves connections accepted in another process as its own', () => {
-  test('an accepted connection that was handed over is served, also half-closed', async (t) => {
+  test('a connection accepted in another process and handed over is served, also half-closed', async (t) => {
     const { client } = await open(t);
     client.end(request);
     assert.match(await text(client), /^HTTP\/1\.1 200 /);
   });
 
-  test('an accepted connection that was handed over has to send its headers in time', async (t) => {
+  test('a connection accepted in another process and handed over has to send its headers in time', async (t) => {
     const { client } = await open(t);
     client.write('POST /webhook/d/s/t HTTP/1.1\r\nHost: h\r\n');
     assert.match(await text(client), /^HTTP\/1\.1 408 /);
   });
 
-  test('an accepted connection that was handed over is closed when idle while the listener drains', async (t) => {
+  test('a connection accepted in another process and handed over is closed when idle while the listener drains', async (t) => {
     const { client, listener } = await open(t);
     client.write(request);
     const [head] = (await once(client, 'data')) as [Buffer];

@@ -97,7 +97,7 @@ test('a WebSocket whose first message is no init frame is closed with the reason
   await good.acked(1);
 });
 
-test('a WebSocket to a missing, unauthorized or unavailable table gets a message', async (t) => {
+test('a WebSocket to a missing, unauthorized or unavailable table gets a message with the reason', async (t) => {
   const seen: CheckRequest[] = [];
   const server = await listen(t, {
     find: (name) => {
