@@ -89,7 +89,7 @@ suite('the option version names parts of a row', () => {
     }
   });
 
-  test('the option version refuses any other text', () => {
+  test('the option version refuses malformed text', () => {
     for (const given of [
       '',
       ' ',
