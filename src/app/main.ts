@@ -33,7 +33,8 @@ import { doubtsOf, WriteWatch } from '../engine/writability.ts';
 import type { RewriteSql } from '../types/sql.ts';
 import { openGateway } from '../gateway/door.ts';
 import type { Gateway } from '../gateway/door.ts';
-import { asRole, openEventParts, PostgresEvents } from '../gateway/postgres-events.ts';
+import { asRole, openEventParts } from '../gateway/event-lanes.ts';
+import { PostgresEvents } from '../gateway/postgres-events.ts';
 import {
   doorOptions,
   engineOf,

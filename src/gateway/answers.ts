@@ -1,9 +1,11 @@
 /**
  * The answers of the events gateway. Takes refusals and errors, returns a status, headers and the text of the body, ready
- * to be written; touches nothing.
+ * to be written. Touches nothing, and reports only an answer that belongs to no request.
  */
+import { randomUUID } from 'node:crypto';
 import { limits } from '../config/limits.ts';
-import type { Observation } from '../observe/observations.ts';
+import type { HttpReply } from '../http/exchange.ts';
+import type { Observation, Observe } from '../observe/observations.ts';
 import { Refused, refusal, refusals } from '../errors/refusals.ts';
 import type { Refusal, SqlError } from '../errors/refusals.ts';
 import { LineRefused, reasonOf } from './line-refused.ts';
@@ -63,4 +65,25 @@ export function answerTo(error: unknown): GatewayAnswer | null {
 /** The answer to a bug; the log has the details under the same id. */
 export function bugAnswer(requestId: string): GatewayAnswer {
   return refusalAnswer(refusal('internal'), { request_id: requestId });
+}
+
+/** The answer on a connection that has no request to answer. */
+export function connectionWords(observe: Observe, remoteAddress: string, why: Refusal): HttpReply {
+  const requestId = randomUUID();
+  const { code, status, headers, text } = refusalAnswer(why);
+  const kind = 'gateway.answered';
+  observe({ kind, requestId, route: 'other', remoteAddress, status, code, rows: 0, seconds: 0 });
+  const more = ['x-request-id', requestId];
+  return { status, headers: headersOf(headers, Buffer.byteLength(text), more), body: text };
+}
+
+/** Names and values alternate. `bytes`: of the body; null: they are not counted. */
+export function headersOf(
+  own: GatewayAnswer['headers'],
+  bytes: number | null,
+  more: readonly string[],
+): string[] {
+  const all = bytes === null ? [...more] : ['content-length', String(bytes), ...more];
+  for (const name in own) all.push(name, own[name] ?? '');
+  return all;
 }

@@ -10,7 +10,7 @@ import type { Closable } from '../kit/closer.ts';
 import { limits as allLimits } from '../config/limits.ts';
 import { refusal } from '../errors/refusals.ts';
 import { GatewayHttp } from './http.ts';
-import type { GatewayOptions } from './http.ts';
+import type { GatewayOptions } from './gateway-options.ts';
 import { eventsPath } from './routes.ts';
 import { ResultMemory } from './sql-result.ts';
 import { SqlSessions } from './sql-sessions.ts';

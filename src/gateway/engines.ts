@@ -15,7 +15,7 @@ import { openPostgresEngine } from '../engine/postgres.ts';
 import type { Products } from '../engine/server-product.ts';
 import { postgresDialect, risingwaveDialect } from './sql-dialect.ts';
 import type { RewriteSql, Rewritten } from '../types/sql.ts';
-import type { GatewayOptions } from './http.ts';
+import type { GatewayOptions } from './gateway-options.ts';
 import type { SqlSurroundings } from './sql-sessions.ts';
 import type { Closer } from '../kit/closer.ts';
 import type { Observe } from '../observe/observations.ts';

@@ -3,20 +3,20 @@
  * answers, and reports what was answered. Decides nothing.
  */
 import { randomUUID } from 'node:crypto';
-import type { ServerResponse } from 'node:http';
 import { Exchange, often } from '../http/exchange.ts';
-import type { Incoming, OwnHeader, HttpReply } from '../http/exchange.ts';
+import type { HttpReply, Incoming, OwnHeader } from '../http/exchange.ts';
 import { remembered } from '../kit/memoize.ts';
 import { limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Answered as Traced, TracedRequest, Tracer } from '../telemetry/tracer.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { answerTo, bugAnswer, json, refusalAnswer } from './answers.ts';
+import { answerTo, bugAnswer, headersOf, json, refusalAnswer } from './answers.ts';
 import type { GatewayAnswer } from './answers.ts';
 import type { GuardedRequest } from './guard.ts';
 import { eventsPath, sqlPath } from './routes.ts';
 import type { Scope } from './tokens.ts';
+import { asBuffers, SlowReader } from './sql-result.ts';
 import type { SqlResult } from './sql-result.ts';
 import type { StreamChunk } from './streams.ts';
 
@@ -212,22 +212,6 @@ export class GatewayExchange extends Exchange implements GuardedRequest {
   }
 }
 
-/** The answer on a connection that has no request to answer. */
-export function connectionWords(observe: Observe, remoteAddress: string, why: Refusal): HttpReply {
-  const requestId = randomUUID();
-  const { code, status, headers, text } = refusalAnswer(why);
-  const kind = 'gateway.answered';
-  observe({ kind, requestId, route: 'other', remoteAddress, status, code, rows: 0, seconds: 0 });
-  const more = ['x-request-id', requestId];
-  return { status, headers: headersOf(headers, Buffer.byteLength(text), more), body: text };
-}
-
-function headersOf(own: GatewayAnswer['headers'], bytes: number | null, more: readonly string[]): string[] {
-  const all = bytes === null ? [...more] : ['content-length', String(bytes), ...more];
-  for (const name in own) all.push(name, own[name] ?? '');
-  return all;
-}
-
 /** Nearly all answers are one of a few texts. */
 const jsonReply = remembered((body): HttpReply => {
   const headers = headersOf({ 'content-type': json }, Buffer.byteLength(body), []);
@@ -243,13 +227,6 @@ function inOurWords(tooLarge: string): (error: unknown) => never {
   };
 }
 
-function* asBuffers(pieces: Iterable<string | Buffer>, goesOn: () => void = () => {}): Iterable<Buffer> {
-  for (const piece of pieces) {
-    goesOn();
-    yield typeof piece === 'string' ? Buffer.from(piece, 'utf8') : piece;
-  }
-}
-
 /** What an id that the sender chose may consist of. */
 const accepted = /^[\w.:+=@/-]+$/;
 
@@ -257,40 +234,4 @@ const accepted = /^[\w.:+=@/-]+$/;
 function requestIdOf(given: string | undefined): string {
   if (given !== undefined && given.length <= limits.requestIdCharsMax && accepted.test(given)) return given;
   return randomUUID();
-}
-
-/** Destroys a response if its reader pauses for too long, or is too slow overall: a result is held until it is read. */
-class SlowReader {
-  readonly #response: ServerResponse;
-  readonly #pauseMs: number;
-  readonly #wholeMs: number;
-  #pause: NodeJS.Timeout | null = null;
-
-  /** `pauseMs`: how long its reader may pause. */
-  constructor(response: ServerResponse, bytes: number, pauseMs: number) {
-    this.#response = response;
-    this.#pauseMs = pauseMs;
-    this.#wholeMs = pauseMs + (bytes / limits.gatewayReadBytesPerSecondMin) * 1_000;
-    // With several answers on one connection, the earlier ones are read first.
-    if (response.socket === null) response.once('socket', () => this.#begin());
-    else this.#begin();
-  }
-
-  /** Another piece was requested. */
-  goesOn(): void {
-    this.#pause?.refresh();
-  }
-
-  #begin(): void {
-    const response = this.#response;
-    if (response.destroyed || response.socket?.destroyed === true) return;
-    const cut = (): void => void response.destroy();
-    const pause = setTimeout(cut, this.#pauseMs);
-    const whole = setTimeout(cut, this.#wholeMs);
-    this.#pause = pause;
-    response.once('close', () => {
-      clearTimeout(pause);
-      clearTimeout(whole);
-    });
-  }
 }

@@ -10,12 +10,13 @@ import type { StageContext } from '../observe/context.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import type { GatewayDatabases } from './http.ts';
+import type { GatewayDatabases } from './gateway-options.ts';
 import { otherSqlRooms } from './engines.ts';
 import type { NamedEngine } from './engines.ts';
 import type { EventBody } from './event-body.ts';
 import type { EventAnswer, EventRequest, EventStore, OnConflict } from './event-store.ts';
-import { asOneEngine, openEventParts, PostgresEvents } from './postgres-events.ts';
+import { asOneEngine, openEventParts } from './event-lanes.ts';
+import { PostgresEvents } from './postgres-events.ts';
 import { RisingWaveEvents } from './risingwave-events.ts';
 
 /** What the gateway has of its databases. */

@@ -4,78 +4,32 @@
  * `method_not_allowed`, `overloaded`, `draining`, `engine_unavailable` and `token_scope`.
  */
 import type { Admission } from '../access/admission.ts';
-import type { TlsSource } from '../access/tls-source.ts';
-import type { ListenAt } from '../kit/listen-at.ts';
 import { remembered } from '../kit/memoize.ts';
 import type { Connection } from '../http/connection.ts';
 import type { HttpRequest, Incoming, HttpReply } from '../http/exchange.ts';
-import type { Limits } from '../config/limits.ts';
 import { monotonicMs } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
-import type { Tracer } from '../telemetry/tracer.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { eventsRoute, readEvent } from './events.ts';
-import type { EventRequest, EventStore } from './event-store.ts';
-import { connectionWords, GatewayExchange } from './exchange.ts';
+import type { EventRequest } from './event-store.ts';
+import { connectionWords } from './answers.ts';
+import { GatewayExchange } from './exchange.ts';
 import type { GatewayTracing } from './exchange.ts';
+import type { GatewayOptions, OpenedGateway } from './gateway-options.ts';
 import { RequestGuard } from './guard.ts';
-import type { GuardOptions } from './guard.ts';
 import { openapiDocument } from './openapi.ts';
 import { valuesOf } from './query.ts';
 import { routeOf, targetRefusal } from './routes.ts';
 import type { GatewayRoute, RouteName } from './routes.ts';
 import { ScopedTokens } from './tokens.ts';
-import type { AskTokens, TokenUse } from './tokens.ts';
+import type { TokenUse } from './tokens.ts';
 import { sqlRoute } from './sql-route.ts';
 import { streamRoute } from './stream-route.ts';
-import type { EventStreams } from './streams.ts';
-import type { SqlSessions, SqlSurroundings } from './sql-sessions.ts';
 import type { HttpHandler } from '../http/requests.ts';
 
 /** Throws or rejects with Refused. */
 type RouteHandler = (exchange: GatewayExchange) => Promise<void> | void;
-
-export interface GatewayOptions extends Omit<GuardOptions, 'secure'> {
-  /** null: plain HTTP. */
-  readonly tls: TlsSource | null;
-  /** Decides who may connect and how often, and identifies the client behind a proxy. */
-  readonly gate: Admission;
-  readonly observe: Observe;
-  /** For sockets and what arrives on them. */
-  readonly limits?: Limits;
-  /** false: Node's parser reads every request. Default: true. */
-  readonly fastPath?: boolean;
-  /** 0: any free port. */
-  readonly port: number;
-  readonly fd?: ListenAt['fd'];
-  readonly version: string;
-  /** Monotonic, ms. */
-  readonly clock?: () => number;
-  readonly databases: GatewayDatabases;
-  /** null or absent: no request is traced. */
-  readonly tracer?: Pick<Tracer, 'begin' | 'end'> | null;
-  /** The text of GET /v1/metrics; null: served elsewhere. */
-  readonly metrics: { readonly contentType: string; readonly text: () => Promise<string> } | null;
-}
-
-export interface GatewayDatabases {
-  /** The database named by `?database=`, or the default one; throws Refused if it does not exist. */
-  readonly database: (name: string | undefined) => string;
-  /** null: requests can be accepted; otherwise the reason, in one line without credentials. */
-  readonly unavailable: () => string | null;
-  readonly sql: SqlSurroundings;
-  readonly events: EventStore;
-  /** null: CREATE TOKEN has no tokens here. */
-  readonly tokens: AskTokens | null;
-}
-
-/** What the door has opened for its requests. */
-interface OpenedGateway {
-  readonly limits: Limits;
-  readonly sessions: SqlSessions;
-  readonly streams: EventStreams;
-}
 
 export class GatewayHttp implements HttpHandler<GatewayExchange> {
   readonly offers = null;

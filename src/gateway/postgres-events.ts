@@ -1,103 +1,29 @@
 /**
- * Stores events in PostgreSQL: through lanes, or, if a body is large, in a transaction of its own. Takes an engine (Headgate's own, or several presented
- * as one); refuses as catalog, lanes and commit do; opens connections only when asked.
+ * Stores events in PostgreSQL: through lanes, or, if a body is large, in a transaction of its own. Takes the lanes of an engine (event-lanes.ts); refuses
+ * as catalog, lanes and commit do; opens connections only when asked.
  */
 import type { PoolClient, QueryResult } from 'pg';
-import { Lanes, nothingExpected } from '../batch/lanes.ts';
+import { nothingExpected } from '../batch/lanes.ts';
 import { KnownRelations } from '../relations/known-relations.ts';
 import { PostgresLookup } from './relations.ts';
 import type { Relations } from './relations.ts';
-import { Commit } from '../commit/commit.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
-import type { CommitEngine } from '../commit/commit-pools.ts';
-import type { OwnerLogins } from '../engine/owner-logins.ts';
 import { connectionOf } from '../commit/commit-connection.ts';
-import type { Engine } from '../engine/engine.ts';
-import type { GatewayRole } from '../engine/gateway-role.ts';
 import { notConnected } from '../engine/connection-refusal.ts';
 import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
 import type { EventBody } from './event-body.ts';
 import { streamEvents } from './events-transaction.ts';
 import type { LargeBodies } from './events-transaction.ts';
-import type { Tracer } from '../telemetry/tracer.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { within } from '../kit/promises.ts';
 import type { EventAnswer, EventRequest, EventStore, OnConflict } from './event-store.ts';
-import type { NamedEngine } from './engines.ts';
-import { engineOf } from './engines.ts';
+import type { EventParts } from './event-lanes.ts';
 import type { Closer } from '../kit/closer.ts';
 import { resources } from '../kit/cores.ts';
 import { Semaphore } from '../kit/semaphore.ts';
 import { limits } from '../config/limits.ts';
-import type { StageContext } from '../observe/context.ts';
 import { Refused } from '../errors/refusals.ts';
-
-/** What connections to the gateway's databases are made from. `logsIn`: see CodeChoice.asClient. */
-export type GatewayEngine = CommitEngine & { readonly logsIn: boolean | null };
-
-export interface EventParts {
-  readonly engine: GatewayEngine;
-  /** Resolves if the database exists and its role may work in it; throws Refused. */
-  readonly ready: (database: string) => Promise<void>;
-  readonly pools: CommitPools;
-  readonly lanes: Lanes;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
-}
-
-/** For a gateway in front of other databases, or with another role: what it uses instead of Headgate's own lanes. */
-export function openEventParts(
-  { engine, ready }: Pick<EventParts, 'engine' | 'ready'>,
-  { observe, clock, limits: bounds }: StageContext,
-  closer: Closer,
-  tracer: Pick<Tracer, 'commit'> | null = null,
-): EventParts {
-  // Its senders wait longer than those of webhooks, all equally long, and no transaction sets a timeout of its own.
-  const waits = {
-    ackDeadlineMs: bounds.eventsDeadlineMs,
-    commitStatementTimeoutMs:
-      bounds.eventsDeadlineMs - (bounds.ackDeadlineMs - bounds.commitStatementTimeoutMs),
-  };
-  const pools = new CommitPools(engine, bounds, undefined, observe, waits.commitStatementTimeoutMs);
-  closer.add('commit connections of the gateway', () => pools.close());
-  const commit = new Commit({ pools, limits: { ...bounds, ...waits }, observe, clock }, null, tracer);
-  const lanes = new Lanes(commit, { limits: bounds, clock });
-  closer.add('lanes of the gateway', () => lanes.close());
-  return { engine, ready, pools, lanes, clock };
-}
-
-/** Presents several engines of one database each as one engine of several databases. */
-export function asOneEngine(engines: readonly NamedEngine[]): Pick<EventParts, 'engine' | 'ready'> {
-  return {
-    engine: {
-      clientConfig: (database) => {
-        const { engine } = engineOf(engines, database);
-        return engine.clientConfig(engine.defaultDatabase);
-      },
-      logsIn: false,
-    },
-    // The names come from the gateway's own settings.
-    ready: () => Promise.resolve(),
-  };
-}
-
-/** Headgate's own engine, with the gateway's role. */
-export function asRole(
-  engine: Engine,
-  role: GatewayRole,
-  logins: OwnerLogins,
-): Pick<EventParts, 'engine' | 'ready'> {
-  return {
-    engine: {
-      clientConfig: (database) => role.clientConfig(database),
-      doubt: () => engine.doubt?.(),
-      logins,
-      logsIn: true,
-    },
-    ready: (database) => role.ready(database),
-  };
-}
 
 const ways = { error: 'insert', update: 'upsert', ignore: 'ignore' } as const satisfies Record<
   OnConflict,

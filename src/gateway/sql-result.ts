@@ -2,8 +2,9 @@
  * The engine's result as JSON text. Takes messages of one request in order, returns pieces of the answer's body; refuses (returns
  * false, with the reason in `refused`) beyond `gatewayResultBytesMax`, or if all results together hold too much. Rows become text as
  * they arrive, so that a large result is held once; rows with an unknown type wait until its name is known, and large values wait
- * for `settleLarge`, which encodes them in slices.
+ * for `settleLarge`, which encodes them in slices. A large result is read at its reader's speed; a reader who is too slow is cut off.
  */
+import type { ServerResponse } from 'node:http';
 import { longWork } from '../kit/time-slices.ts';
 import { limits } from '../config/limits.ts';
 import { Budget } from './memory-budget.ts';
@@ -349,3 +350,49 @@ function wholeCharacters(text: string, end: number): number {
 /** For the many statements that have none. Never written to. */
 const noText = new Text();
 const noRows: StatementResult['waiting'] = [];
+
+/** Destroys a response if its reader pauses for too long, or is too slow overall: a result is held until it is read. */
+export class SlowReader {
+  readonly #response: ServerResponse;
+  readonly #pauseMs: number;
+  readonly #wholeMs: number;
+  #pause: NodeJS.Timeout | null = null;
+
+  /** `pauseMs`: how long its reader may pause. */
+  constructor(response: ServerResponse, bytes: number, pauseMs: number) {
+    this.#response = response;
+    this.#pauseMs = pauseMs;
+    this.#wholeMs = pauseMs + (bytes / limits.gatewayReadBytesPerSecondMin) * 1_000;
+    // With several answers on one connection, the earlier ones are read first.
+    if (response.socket === null) response.once('socket', () => this.#begin());
+    else this.#begin();
+  }
+
+  /** Another piece was requested. */
+  goesOn(): void {
+    this.#pause?.refresh();
+  }
+
+  #begin(): void {
+    const response = this.#response;
+    if (response.destroyed || response.socket?.destroyed === true) return;
+    const cut = (): void => void response.destroy();
+    const pause = setTimeout(cut, this.#pauseMs);
+    const whole = setTimeout(cut, this.#wholeMs);
+    this.#pause = pause;
+    response.once('close', () => {
+      clearTimeout(pause);
+      clearTimeout(whole);
+    });
+  }
+}
+
+export function* asBuffers(
+  pieces: Iterable<string | Buffer>,
+  goesOn: () => void = () => {},
+): Iterable<Buffer> {
+  for (const piece of pieces) {
+    goesOn();
+    yield typeof piece === 'string' ? Buffer.from(piece, 'utf8') : piece;
+  }
+}

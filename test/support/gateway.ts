@@ -5,7 +5,7 @@ import { engineOf } from '../../src/gateway/engines.ts';
 import { externalDatabases } from '../../src/gateway/external-databases.ts';
 import { openGateway } from '../../src/gateway/door.ts';
 import type { Gateway } from '../../src/gateway/door.ts';
-import type { GatewayDatabases, GatewayOptions } from '../../src/gateway/http.ts';
+import type { GatewayDatabases, GatewayOptions } from '../../src/gateway/gateway-options.ts';
 import { Admission } from '../../src/access/admission.ts';
 import type { AdmissionOptions } from '../../src/access/admission.ts';
 import { Closer } from '../../src/kit/closer.ts';
