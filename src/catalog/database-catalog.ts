@@ -209,9 +209,9 @@ export class DatabaseCatalog {
 
   /** The table, unless it is in doubt, or nothing has confirmed it. */
   answering(name: TableName): Target | undefined {
-    const target = this.snapshot.tables.get(keyOfName(name));
-    if (target === undefined || this.#watcher.picture.doubts.has(target.oid)) return undefined;
-    return this.isCurrent || this.#isConfirmed(target, 'catalogPollIntervalMs') ? target : undefined;
+    const target = this.#watcher.picture.undoubted(name);
+    if (target === undefined || this.isCurrent) return target;
+    return this.#isConfirmed(target, 'catalogPollIntervalMs') ? target : undefined;
   }
 
   /** Refuses if it takes longer than a request waits for the catalog. */

@@ -17,11 +17,13 @@ import type {
   TableRows,
   TableVersions,
 } from './queries.ts';
-import { emptySnapshot, nextSnapshot, tableKey } from './snapshot.ts';
+import { emptySnapshot, keyOfName, nextSnapshot, tableKey } from './snapshot.ts';
 import type { Compiles, Snapshot } from './snapshot.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
 import { faultOf, isConnectionLost, lockNotAvailable, sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../config/limits.ts';
+import type { TableName } from '../observe/observations.ts';
+import type { Target } from '../types/target.ts';
 
 const nothing: SnapshotMark = { snapshot: '', fingerprint: '' };
 
@@ -79,6 +81,12 @@ export class SnapshotCache {
   /** Tables, by oid, of which nothing is answered until they are read, and since when. */
   get doubts(): ReadonlyMap<number, number> {
     return this.#doubts;
+  }
+
+  /** A table of the snapshot that is not in doubt. */
+  undoubted(name: TableName): Target | undefined {
+    const target = this.#snapshot.tables.get(keyOfName(name));
+    return target === undefined || this.#doubts.has(target.oid) ? undefined : target;
   }
 
   /** A table that is not in the snapshot does not exist, or is in doubt. */
