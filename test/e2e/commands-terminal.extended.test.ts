@@ -293,28 +293,31 @@ test(
       },
     );
 
-    await t.test("a command's usage error names its help and exits with 1", async () => {
-      const unknown = await headgateRuns(['tail', '--nope']);
-      assert.equal(unknown.code, 1);
-      assert.match(unknown.stderr, /\(see headgate tail --help\)/);
-      const spool = await headgateRuns(['spool', 'check', '/nonexistent/spool']);
-      assert.equal(spool.code, 1);
-      const set = await headgateRuns(['secrets', 'set', '--nope']);
-      assert.match(set.stderr, /\(see headgate secrets set --help\)/);
-      const explained = await headgateRuns(['explain', '--json', at]);
-      const {
-        id,
-        headers,
-        received_at: at8601,
-        body_bytes: bytes,
-      } = JSON.parse(explained.stdout) as {
-        id: unknown;
-        headers: unknown;
-        received_at: string;
-        body_bytes: unknown;
-      };
-      assert.deepEqual([typeof id, typeof headers, typeof bytes], ['number', 'object', 'number']);
-      assert.match(at8601, /^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
-    });
+    await t.test(
+      'a usage error names the help of its command, and headgate explain --json has typed fields',
+      async () => {
+        const unknown = await headgateRuns(['tail', '--nope']);
+        assert.equal(unknown.code, 1);
+        assert.match(unknown.stderr, /\(see headgate tail --help\)/);
+        const spool = await headgateRuns(['spool', 'check', '/nonexistent/spool']);
+        assert.equal(spool.code, 1);
+        const set = await headgateRuns(['secrets', 'set', '--nope']);
+        assert.match(set.stderr, /\(see headgate secrets set --help\)/);
+        const explained = await headgateRuns(['explain', '--json', at]);
+        const {
+          id,
+          headers,
+          received_at: at8601,
+          body_bytes: bytes,
+        } = JSON.parse(explained.stdout) as {
+          id: unknown;
+          headers: unknown;
+          received_at: string;
+          body_bytes: unknown;
+        };
+        assert.deepEqual([typeof id, typeof headers, typeof bytes], ['number', 'object', 'number']);
+        assert.match(at8601, /^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
+      },
+    );
   },
 );

@@ -72,7 +72,7 @@ test('the creator of an earlier role headgate_gateway can neither become it, log
   assert.deepEqual(renewed.json.rows, [{ me: 'headgate_gateway' }]);
 });
 
-test('an upgrade keeps the roles headgate_gateway and headgate_commit with all grants', async (t) => {
+test('an upgrade keeps the roles headgate_gateway and headgate_commit with their grants', async (t) => {
   const dataDir = await temporaryFolder(t);
   const first = await startHeadgate(t, { dataDir });
   const root = await first.client(t);

@@ -102,7 +102,7 @@ test('headgate replay sends exactly what the sender sent', { timeout: 180_000 },
   });
 
   await t.test(
-    'headgate replay of a table that keeps documents only prints the ALTER TABLE that keeps the rest',
+    'headgate replay names what a table does not keep and prints the ALTER TABLE that keeps it',
     async () => {
       await client.query(
         `CREATE TABLE "it's ""x" (data JSONB, headers text) ${check} `.replace(', headers text', ''),

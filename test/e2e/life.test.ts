@@ -14,7 +14,7 @@ import { until } from '../support/until.ts';
 const shared = sharedHeadgate({ fromNothing: true });
 
 suite('headgate start starts and stops cleanly', () => {
-  test('an unclean end after the second start leaves little write-ahead log to replay', async (t) => {
+  test('PostgreSQL has less than 1 MB of write-ahead log to replay soon after a first headgate start', async (t) => {
     const headgate = await shared();
     const client = await headgate.client(t);
     // The making of the schema writes some megabytes.
