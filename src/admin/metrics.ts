@@ -10,11 +10,12 @@ import type { Readers } from '../observe/context.ts';
 import type { Observe, TableName } from '../observe/observations.ts';
 import {
   registerGateway,
-  registerGroups,
   registerAnswers,
   registerTableCounters,
+  readCounter,
   readGauge,
 } from './request-metrics.ts';
+import { PlainHistogram } from './plain-histogram.ts';
 import { TableCounts, tableLabels } from './table-counts.ts';
 import type { MetricFamily } from './merged-metrics.ts';
 import { registerWatch } from './watch-metrics.ts';
@@ -144,5 +145,35 @@ function registerEvents(registry: Registry): Readers {
     'sql.failed': () => sqlFailures.inc(),
     'sql.connected': () => sqlSessions.inc(),
     'sql.closed': () => sqlSessions.dec(),
+  };
+}
+
+/** Returns what counts a group. */
+function registerGroups(registry: Registry): Readers {
+  const registers = [registry];
+  const groups = { committed: 0, aborted: 0, unknown: 0 };
+  readCounter(registry, 'headgate_groups_total', 'Groups (transactions), by outcome', ['result'], (add) => {
+    for (const [result, count] of Object.entries(groups)) add({ result }, count);
+  });
+  const groupRows = new PlainHistogram({
+    name: 'headgate_group_rows',
+    help: 'Rows in one committed group',
+    buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048],
+    registers,
+  });
+  const commitSeconds = new PlainHistogram({
+    name: 'headgate_commit_seconds',
+    help: 'Time to commit one group, in seconds',
+    buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
+    registers,
+  });
+  return {
+    'group.committed': ({ rows, seconds, elsewhere }) => {
+      groups.committed += 1;
+      groupRows.add(rows);
+      if (elsewhere !== true) commitSeconds.add(seconds);
+    },
+    'group.aborted': () => void (groups.aborted += 1),
+    'group.unknown': () => void (groups.unknown += 1),
   };
 }

@@ -1,5 +1,5 @@
 /**
- * What is counted of requests and batches by table, of groups, and of the answers of the events gateway: as plain numbers, which are formatted for
+ * What is counted of requests and batches by table, and of the answers of the events gateway: as plain numbers, which are formatted for
  * Prometheus when they are read, so that an answered request costs little and nothing is done between two scrapes. Takes observations, fills a
  * registry. Label values are existing tables (`metricTablesMax` of them, the rest together as `other`) and words from our own tables: no request can
  * create a series.
@@ -92,36 +92,6 @@ export function registerTableCounters(registry: Registry, counts: TableCounts): 
   );
 }
 
-/** Returns what counts a group. */
-export function registerGroups(registry: Registry): Readers {
-  const registers = [registry];
-  const groups = { committed: 0, aborted: 0, unknown: 0 };
-  readCounter(registry, 'headgate_groups_total', 'Groups (transactions), by outcome', ['result'], (add) => {
-    for (const [result, count] of Object.entries(groups)) add({ result }, count);
-  });
-  const groupRows = new PlainHistogram({
-    name: 'headgate_group_rows',
-    help: 'Rows in one committed group',
-    buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048],
-    registers,
-  });
-  const commitSeconds = new PlainHistogram({
-    name: 'headgate_commit_seconds',
-    help: 'Time to commit one group, in seconds',
-    buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
-    registers,
-  });
-  return {
-    'group.committed': ({ rows, seconds, elsewhere }) => {
-      groups.committed += 1;
-      groupRows.add(rows);
-      if (elsewhere !== true) commitSeconds.add(seconds);
-    },
-    'group.aborted': () => void (groups.aborted += 1),
-    'group.unknown': () => void (groups.unknown += 1),
-  };
-}
-
 type GatewayAnswered = Extract<Observation, { kind: 'gateway.answered' }>;
 
 interface Route {
@@ -188,7 +158,7 @@ const collects = <L extends string>(read: (add: Add<L>) => void) =>
     read((labels, value) => this.inc({ ...labels }, value));
   };
 
-function readCounter<L extends string>(
+export function readCounter<L extends string>(
   registry: Registry,
   name: string,
   help: string,
