@@ -1,17 +1,22 @@
 /**
- * Reads one request's body. Takes the request and its share of the bytes in flight; returns all of it as received, or piece by piece, if it is too
- * large to be held: then after decompression, and the socket is read only as fast as its caller asks, and left open, so that a refusal in the middle
- * of a body can be answered on it. May refuse with `body_too_large` (of pieces: before and after decompression), `malformed_encoding` (not gzip),
- * `overloaded`, `sender_overloaded`, `request_timeout` (of pieces: a pause), `request_aborted` and whatever `fail` is told; touches no socket.
+ * Reads the body of one request that Node's parser reads. Takes the request and its share of the bytes in flight; returns all of it, decompressed, or
+ * piece by piece, if it is too large to be held: then after decompression, and the socket is read only as fast as its caller asks, and left open, so that
+ * a refusal in the middle of a body can be answered on it. May refuse with `encoding_unsupported`, `malformed_encoding`, `length_required`,
+ * `body_too_large` (of pieces: before and after decompression), `overloaded`, `sender_overloaded`, `request_timeout` (a pause), `request_aborted` and
+ * whatever `fail` is told; touches no socket.
  */
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import type { Gunzip } from 'node:zlib';
+import type { Limits } from '../config/limits.ts';
 import { Gathered } from '../kit/gathered-bytes.ts';
+import { longWork } from '../kit/time-slices.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import type { Share } from './budget.ts';
+import { parseCodings } from './inflation.ts';
+import type { Coding, Inflation, Inflations } from './inflation.ts';
+import type { Share } from './share.ts';
 
 /** What a door asks of a body. */
 export interface BodyRules {
@@ -23,7 +28,153 @@ export interface BodyRules {
   readonly pauseMs: number | null;
 }
 
-export class BodyReader {
+/** What reads a body, or drops it. */
+interface BodyReading {
+  /** The rest of the body will not arrive. */
+  fail(why: Refusal): void;
+  /** The request is answered. */
+  abandon(): void;
+}
+
+/** Work on a large body as a whole, such as its HMAC, is done for one body at a time; null: one of so many bytes is small. */
+export function bodyTurn(bytes: number, { spacedBodyBytes }: Limits): Promise<void> | null {
+  return bytes < spacedBodyBytes ? null : longWork.turn(bytes);
+}
+
+export class RequestBody {
+  /** As received, if it was compressed and that is kept. */
+  encoded: Buffer | undefined;
+  readonly #request: IncomingMessage;
+  readonly #response: ServerResponse;
+  readonly #share: Share;
+  readonly #limits: Limits;
+  readonly #inflations: Inflations;
+  #awaitsContinue: boolean;
+  #reading: BodyReading | null = null;
+  #inflation: Inflation | null = null;
+  #abandoned = false;
+
+  /** `awaitsContinue`: the sender waits for `100 Continue` before it sends the body. */
+  constructor(
+    request: IncomingMessage,
+    response: ServerResponse,
+    share: Share,
+    { limits, inflations }: { readonly limits: Limits; readonly inflations: Inflations },
+    awaitsContinue: boolean,
+  ) {
+    this.#request = request;
+    this.#response = response;
+    this.#share = share;
+    this.#limits = limits;
+    this.#inflations = inflations;
+    this.#awaitsContinue = awaitsContinue;
+  }
+
+  get #announcedBytes(): number {
+    return Number(this.#request.headers['content-length'] ?? 0);
+  }
+
+  /** The rest of it will not arrive. */
+  fail(why: Refusal): void {
+    this.#reading?.fail(why);
+  }
+
+  /** The request is answered. */
+  abandon(): void {
+    this.#abandoned = true;
+    this.#reading?.abandon();
+    this.#inflation?.abandon();
+  }
+
+  /** All of it. `keepsEncoded`: also as received. Rejects with Refused. */
+  read(rules: BodyRules, keepsEncoded: boolean): Promise<Buffer> {
+    const request = this.#request;
+    const codings = parseCodings(request.headers['content-encoding'], this.#limits.contentCodingsMax);
+    const why = 'code' in codings ? codings : this.#refusal(rules);
+    if (why !== null) return Promise.reject(new Refused(why));
+    this.#askFor();
+    const turn = (bytes: number) => bodyTurn(bytes, this.#limits);
+    const reader = new BodyReader(request, this.#share, rules, turn);
+    this.#reading = reader;
+    if ('code' in codings || codings.length === 0) return reader.promise;
+    return reader.promise.then(async (read) => {
+      // A copy: what is decompressed is freed. Both are counted until the answer.
+      if (keepsEncoded) this.encoded = Buffer.from(read);
+      const body = await this.#inflate(read, codings, rules);
+      await turn(body.length);
+      return body;
+    });
+  }
+
+  /** As it arrives. Throws Refused. */
+  pieces(rules: PiecesRules): BodyPieces {
+    if (this.#announcedBytes > rules.bytesMax) throw new Refused('body_too_large');
+    this.#askFor();
+    const pieces = new BodyPieces(this.#request, this.#share, rules);
+    this.#reading = pieces;
+    return pieces;
+  }
+
+  /** Reads and drops the rest, within bounds, unless its sender waits to be asked for it. Resolves when all has arrived, or no more is read. */
+  async drop(): Promise<void> {
+    const request = this.#request;
+    if (request.complete || request.destroyed || this.#awaitsContinue) return;
+    // The reader so far would pause the request at the next piece.
+    this.#reading?.abandon();
+    await new Promise<void>((resolve) => {
+      let bytes = 0;
+      const settle = (): void => {
+        clearTimeout(timer);
+        request.off('data', count).off('end', settle).off('close', settle);
+        resolve();
+      };
+      const count = (piece: Buffer): void => {
+        bytes += piece.length;
+        if (bytes > this.#limits.lingerBytesMax) settle();
+      };
+      const timer = setTimeout(settle, this.#limits.lingerMs);
+      this.#reading = { fail: settle, abandon: settle };
+      request.on('data', count).on('end', settle).on('close', settle);
+      request.resume();
+    });
+  }
+
+  /**
+   * Whether the rest is too much to read for the sake of the connection. A sender that still waits for
+   * `100 Continue` may or may not send its body now (RFC 9110 §10.1.1), so what follows could be read as either.
+   */
+  get leavesTooMuchUnread(): boolean {
+    if (this.#awaitsContinue) return true;
+    if (this.#request.headers['transfer-encoding'] !== undefined) return true;
+    return this.#announcedBytes > this.#limits.unreadBodyBytesMax;
+  }
+
+  #askFor(): void {
+    if (!this.#awaitsContinue) return;
+    this.#awaitsContinue = false;
+    this.#response.writeContinue();
+  }
+
+  #inflate(body: Buffer, codings: readonly Coding[], { bytesMax }: BodyRules): Promise<Buffer> {
+    // A request that was answered meanwhile holds nothing any more.
+    if (this.#abandoned) throw new Refused('request_aborted');
+    this.#inflation = this.#inflations.start(body, codings, this.#share, bytesMax);
+    return this.#inflation.promise;
+  }
+
+  /** null: the body may be read. The parser has checked that a declared length is a number. */
+  #refusal({ bytesMax, needsLength }: BodyRules): Refusal | null {
+    const { headers } = this.#request;
+    if (headers['transfer-encoding'] !== undefined) return null;
+    const length = headers['content-length'];
+    if (length === undefined) return needsLength ? refusal('length_required') : null;
+    if (Number(length) > bytesMax) return refusal('body_too_large');
+    // A body that would not fit now is not begun.
+    return this.#share.refuses(Number(length));
+  }
+}
+
+class BodyReader implements BodyReading {
   readonly promise: Promise<Buffer>;
   #resolve!: (body: Buffer) => void;
   #reject!: (refused: Refused) => void;
@@ -122,7 +273,7 @@ export interface PiecesRules {
   readonly isGzip: boolean;
 }
 
-export class BodyPieces {
+export class BodyPieces implements BodyReading {
   readonly #request: IncomingMessage;
   readonly #share: Share;
   readonly #rules: PiecesRules;

@@ -9,7 +9,8 @@ import { listen, open } from '../../test/support/ws-listener.ts';
 import { frame, handshake, init, opcodes } from '../../test/support/ws-frames.ts';
 import type { Outcome } from '../types/rows.ts';
 import { deferred } from '../kit/promises.ts';
-import { BytesInFlight, Share } from './budget.ts';
+import { BytesInFlight } from './budget.ts';
+import { Share } from './share.ts';
 
 const max = 4_000_000;
 const hoard = 'x'.repeat(235_000);

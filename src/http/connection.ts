@@ -3,14 +3,13 @@
  * socket that Node accepted; may close it. A connection that ends writes the answers that it owes, sends FIN, and is read for
  * a moment longer: closing a socket that still has unread bytes makes the kernel send RST, and a sender that is still
  * writing then loses the answer.
- *
- * What Node's HTTP parser calls for a connection is in part replaced: Node has no public way to stop it in the middle, or to bound the chunks of
- * a body. The parser gets its own callbacks back when that ends.
  */
 import type { Socket } from 'node:net';
 import { canonicalAddress } from '../kit/address.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Refusal } from '../errors/refusals.ts';
+import type { PerTurn } from '../kit/event-loop.ts';
+import { ParserCallbacks } from './parser-callbacks.ts';
 
 /** What a connection must know of a request on it. */
 export interface LiveRequest {
@@ -156,150 +155,4 @@ export class Connection {
     }, stepMs);
     socket.once('close', () => clearInterval(timer));
   }
-}
-
-/**
- * Runs short work, a bounded number of pieces per turn of the event loop: thousands that arrive at the same instant would
- * otherwise block everything else until all are done. Takes functions; runs each exactly once, in order, and at
- * once if few have come in this turn. The callers bound what waits.
- */
-export class PerTurn {
-  readonly #max: number;
-  readonly #endOfTurn: (run: () => void) => void;
-  #inThisTurn = 0;
-  #waiting: (() => void)[] = [];
-  #head = 0;
-
-  /** `endOfTurn` runs its argument when the current turn of the event loop has handled its sockets (setImmediate). */
-  constructor(max: number, endOfTurn: (run: () => void) => void) {
-    this.#max = max;
-    this.#endOfTurn = endOfTurn;
-  }
-
-  run(work: () => void): void {
-    if (this.#inThisTurn >= this.#max || this.#head < this.#waiting.length) {
-      this.#waiting.push(work);
-      return;
-    }
-    this.#count();
-    work();
-  }
-
-  #count(): void {
-    if (this.#inThisTurn === 0) this.#endOfTurn(() => this.#turn());
-    this.#inThisTurn += 1;
-  }
-
-  #turn(): void {
-    this.#inThisTurn = 0;
-    // Work that these add comes after the work that already waits.
-    const until = Math.min(this.#waiting.length, this.#head + this.#max);
-    while (this.#head < until) {
-      const work = this.#waiting[this.#head];
-      this.#head += 1;
-      this.#count();
-      work?.();
-    }
-    // A copy moves at most as many entries as were run since the last one.
-    if (this.#head * 2 < this.#waiting.length) return;
-    this.#waiting = this.#waiting.slice(this.#head);
-    this.#head = 0;
-  }
-}
-
-/** The part of Node's HTTPParser that is needed here. */
-interface Parser {
-  readonly constructor: { readonly kOnHeadersComplete?: number; readonly kOnBody?: number };
-  [callback: number]: unknown;
-}
-
-type ParserCallback = (this: Parser, ...given: unknown[]) => unknown;
-
-/** What has arrived of one body in chunks. */
-interface Chunks {
-  number: number;
-  bytes: number;
-  /** null: the body has a length. */
-  exceeded: (() => void) | null;
-}
-
-/** What the callback for headers returns for an upgrade. */
-const otherProtocol = 2;
-
-class ParserCallbacks {
-  readonly #socket: Socket;
-  readonly #limits: Limits;
-  #chunks: Chunks | null = null;
-  /** What gives the parser its callbacks back, in the order in which they were replaced. */
-  #replaced: (() => void)[] = [];
-
-  constructor(socket: Socket, limits: Limits) {
-    this.#socket = socket;
-    this.#limits = limits;
-  }
-
-  /**
-   * Reads no further request, not even from bytes that arrived in one piece with the last one: Node would make objects of all of
-   * them, hundreds from 64 KiB. Node has no public way to stop its parser in the middle; here the parser is told that
-   * another protocol follows, at which it stops.
-   */
-  stopParsing(): void {
-    this.#callBack('kOnHeadersComplete', () => () => otherProtocol);
-  }
-
-  /**
-   * Bounds how small the chunks of the following body may be: 64 KiB on a connection can hold ten thousand, each of which
-   * costs a µs. `exceeded` is called once, and what follows is skipped: Node's parser does not call a callback
-   * that is not set. null: the following body has a length.
-   */
-  boundChunks(exceeded: (() => void) | null): void {
-    if (this.#chunks === null && exceeded === null) return;
-    this.#chunks ??= this.#watchChunks();
-    Object.assign(this.#chunks, { number: 0, bytes: 0, exceeded });
-  }
-
-  #watchChunks(): Chunks {
-    const chunks: Chunks = { number: 0, bytes: 0, exceeded: null };
-    const { bodyPiecesMax, bodyPieceBytes } = this.#limits;
-    this.#callBack('kOnBody', (parser, before) => (...given) => {
-      const [chunk] = given as [Buffer];
-      chunks.number += 1;
-      chunks.bytes += chunk.length;
-      const { exceeded } = chunks;
-      if (exceeded === null || chunks.number <= bodyPiecesMax + chunks.bytes / bodyPieceBytes)
-        return before.apply(parser, given);
-      this.#callBack('kOnBody', () => null);
-      // A request that follows would be read without its body.
-      this.stopParsing();
-      return exceeded();
-    });
-    return chunks;
-  }
-
-  #callBack(
-    event: 'kOnHeadersComplete' | 'kOnBody',
-    make: (parser: Parser, before: ParserCallback) => ParserCallback | null,
-  ): void {
-    const { parser } = this.#socket as Socket & { parser?: Parser | null };
-    const name = parser?.constructor[event];
-    if (!parser || name === undefined) return;
-    const before = parser[name];
-    if (typeof before !== 'function') return;
-    parser[name] = make(parser, before as ParserCallback);
-    if (this.#replaced.length === 0) this.#socket.prependOnceListener('close', this.#whenClosed);
-    this.#replaced.push(() => (parser[name] = before));
-  }
-
-  /**
-   * Node reuses parsers for other connections. Must be called when Node has taken the parser from this one, whose protocol changes:
-   * with what was replaced, bodies of other senders would be dropped.
-   */
-  release(): void {
-    this.#socket.off('close', this.#whenClosed);
-    for (const restore of this.#replaced.toReversed()) restore();
-    this.#replaced = [];
-    this.#chunks = null;
-  }
-
-  readonly #whenClosed = (): void => this.release();
 }

@@ -1,28 +1,25 @@
 /**
- * One request and its answer, whatever the door does with them. Takes a request as it was parsed, gives its body to
- * the caller that asks for it, and writes exactly one answer whatever happens meanwhile. May refuse the body with
- * `encoding_unsupported`, `malformed_encoding`, `length_required`, `body_too_large`, `overloaded`, `sender_overloaded`, and
+ * One request and its answer, whatever the door does with them. Takes a request as it was parsed, gives its body (body.ts) to the caller that asks for
+ * it, and writes exactly one answer whatever happens meanwhile. May refuse the body with `body_too_large`, `overloaded`, `sender_overloaded`, and
  * with what ended the connection: `request_timeout`, `malformed_request`, `request_aborted`.
  *
- * If Node's parser has read the request, Node writes the answer's head; otherwise an answer is one message, made here, in the order of its
+ * If Node's parser has read the request, Node writes the answer (node-answer.ts); otherwise an answer is one message, made here, in the order of its
  * connection (fast-connection.ts).
  */
 import { ServerResponse, STATUS_CODES } from 'node:http';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import { Readable } from 'node:stream';
 import type { Admission } from '../access/admission.ts';
 import type { Limits } from '../config/limits.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { BodyPieces, BodyReader } from './body.ts';
-import type { PiecesRules, BodyRules } from './body.ts';
-import { Share } from './budget.ts';
+import { bodyTurn, RequestBody } from './body.ts';
+import type { BodyPieces, PiecesRules, BodyRules } from './body.ts';
 import type { BytesInFlight } from './budget.ts';
+import { Share } from './share.ts';
 import type { Connection, LiveRequest } from './connection.ts';
-import { parseCodings } from './inflation.ts';
-import type { Coding, Inflation, Inflations } from './inflation.ts';
+import type { Inflations } from './inflation.ts';
+import { bodyWriter, endWith, pipeBody, writeHead } from './node-answer.ts';
 import { WholeRequest } from './plain-request-parser.ts';
-import { longWork } from '../kit/time-slices.ts';
 
 const tooManyChunks = refusal('malformed_request', 'the body comes in too many small chunks');
 
@@ -57,14 +54,6 @@ export interface Incoming {
   readonly awaitsContinue: boolean;
 }
 
-/** What reads a body, or drops it. */
-interface BodyReading {
-  /** The rest of the body will not arrive. */
-  fail(why: Refusal): void;
-  /** The request is answered. */
-  abandon(): void;
-}
-
 export abstract class Exchange implements LiveRequest {
   readonly method: string;
   readonly target: string;
@@ -76,11 +65,9 @@ export abstract class Exchange implements LiveRequest {
   protected readonly connection: Connection;
   protected readonly share: Share;
   readonly #startedMs = performance.now();
-  #awaitsContinue: boolean;
+  /** null: it has arrived with its request. */
+  readonly #body: RequestBody | null;
   #failure: Refusal | null = null;
-  #reading: BodyReading | null = null;
-  #inflation: Inflation | null = null;
-  #encodedBody: Buffer | undefined;
   #answered = false;
   #closes = false;
   #ended = false;
@@ -91,7 +78,6 @@ export abstract class Exchange implements LiveRequest {
     this.connection = connection;
     this.request = request;
     this.response = response;
-    this.#awaitsContinue = awaitsContinue;
     this.method = request.method ?? '';
     this.target = request.url ?? '';
     this.arrivedAtMs = context.now();
@@ -100,7 +86,11 @@ export abstract class Exchange implements LiveRequest {
       context.gate?.believesProxies === true ? context.gate.clientAddress(peer, request) : peer;
     this.share = new Share(context.inFlight, this.remoteAddress, this);
     connection.last = this;
-    if (request instanceof WholeRequest) return;
+    const isWhole = request instanceof WholeRequest;
+    this.#body = isWhole
+      ? null
+      : new RequestBody(request, this.nodeResponse, this.share, context, awaitsContinue);
+    if (isWhole) return;
     const isChunked = request.headers['transfer-encoding'] !== undefined;
     connection.boundChunks(isChunked ? () => this.fail(tooManyChunks) : null);
   }
@@ -171,7 +161,7 @@ export abstract class Exchange implements LiveRequest {
     // Nobody needs the rest of a request that was answered early; earlier answers are still owed.
     if (this.#answered) return this.connection.endWithMessage(null);
     this.#failure ??= why;
-    this.#reading?.fail(this.#failure);
+    this.#body?.fail(this.#failure);
   }
 
   /** The answer will end the connection. */
@@ -187,43 +177,27 @@ export abstract class Exchange implements LiveRequest {
 
   /** All of the body, decompressed; at once if it is there. Called at most once; throws Refused, or rejects with it. */
   protected readBody(rules: BodyRules, keepsEncoded = false): Buffer | Promise<Buffer> {
-    const { limits } = this.context;
-    const { request } = this;
-    if (request instanceof WholeRequest) return this.#takeBody(request, rules);
-    const codings = parseCodings(request.headers['content-encoding'], limits.contentCodingsMax);
-    const why = this.#failure ?? ('code' in codings ? codings : this.#bodyRefusal(request, rules));
-    if (why !== null) return Promise.reject(new Refused(why));
-    this.#askForBody();
-    const reader = new BodyReader(request, this.share, rules, (bytes) => this.#bodyTurn(bytes));
-    this.#reading = reader;
-    if ('code' in codings || codings.length === 0) return reader.promise;
-    return reader.promise.then(async (read) => {
-      // A copy: what is decompressed is freed. Both are counted until the answer.
-      if (keepsEncoded) this.#encodedBody = Buffer.from(read);
-      const body = await this.#inflate(read, codings, rules);
-      await this.#bodyTurn(body.length);
-      return body;
-    });
+    const body = this.#body;
+    if (body === null) return this.#takeBody(rules);
+    return this.#failure === null
+      ? body.read(rules, keepsEncoded)
+      : Promise.reject(new Refused(this.#failure));
   }
 
   /** See Arrival. */
   get encodedBody(): Buffer | undefined {
-    return this.#encodedBody;
+    return this.#body?.encoded;
   }
 
   /** A body that has already arrived. */
-  #takeBody({ body }: WholeRequest, { bytesMax }: BodyRules): Buffer | Promise<Buffer> {
+  #takeBody({ bytesMax }: BodyRules): Buffer | Promise<Buffer> {
+    const { body } = this.request as WholeRequest;
     const gone = this.connection.socket.destroyed ? refusal('request_aborted') : null;
     const tooLarge = body.length > bytesMax ? refusal('body_too_large') : null;
     const why = gone ?? this.#failure ?? tooLarge ?? this.share.take(body.length);
     if (why !== null) throw new Refused(why);
-    const turn = this.#bodyTurn(body.length);
+    const turn = bodyTurn(body.length, this.context.limits);
     return turn === null ? this.#whole(body) : turn.then(() => this.#whole(body));
-  }
-
-  /** Work on a large body as a whole, such as its HMAC, is done for one body at a time; null: this one is small. */
-  #bodyTurn(bytes: number): Promise<void> | null {
-    return bytes < this.context.limits.spacedBodyBytes ? null : longWork.turn(bytes);
   }
 
   #whole(body: Buffer): Buffer {
@@ -233,14 +207,9 @@ export abstract class Exchange implements LiveRequest {
 
   /** The body as it arrives. Called at most once, instead of `readBody`, for one that is large or compressed; throws Refused. */
   protected readPieces(rules: PiecesRules): BodyPieces {
-    const { request } = this;
-    if (request instanceof WholeRequest) throw new Error('a request that came as a whole is read as a whole');
+    if (this.#body === null) throw new Error('a request that came as a whole is read as a whole');
     if (this.#failure !== null) throw new Refused(this.#failure);
-    if (this.announcedBytes > rules.bytesMax) throw new Refused('body_too_large');
-    this.#askForBody();
-    const pieces = new BodyPieces(request, this.share, rules);
-    this.#reading = pieces;
-    return pieces;
+    return this.#body.pieces(rules);
   }
 
   /**
@@ -249,34 +218,9 @@ export abstract class Exchange implements LiveRequest {
    * only be refused now; null: there is none.
    */
   protected async readAway(): Promise<Refusal | null> {
-    const { request } = this;
-    if (request instanceof WholeRequest) return this.#failure;
-    const ends = request.complete || request.destroyed || this.#failure !== null;
-    if (!ends && !this.#awaitsContinue) await this.#drop(request);
-    this.#closes ||= !request.complete;
+    if (this.#body !== null && this.#failure === null) await this.#body.drop();
+    this.#closes ||= !this.request.complete;
     return this.#failure;
-  }
-
-  #drop(request: IncomingMessage): Promise<void> {
-    const { context } = this;
-    // The reader so far would pause the request at the next piece.
-    this.#reading?.abandon();
-    return new Promise((resolve) => {
-      let bytes = 0;
-      const settle = (): void => {
-        clearTimeout(timer);
-        request.off('data', count).off('end', settle).off('close', settle);
-        resolve();
-      };
-      const count = (piece: Buffer): void => {
-        bytes += piece.length;
-        if (bytes > context.limits.lingerBytesMax) settle();
-      };
-      const timer = setTimeout(settle, context.limits.lingerMs);
-      this.#reading = { fail: settle, abandon: settle };
-      request.on('data', count).on('end', settle).on('close', settle);
-      request.resume();
-    });
   }
 
   /** Calls back when the answer is written, or nobody is left to read it. The returned function ends the waiting. */
@@ -284,29 +228,6 @@ export abstract class Exchange implements LiveRequest {
     if (this.#ended) done();
     else (this.#atEnd ??= new Set()).add(done);
     return () => void this.#atEnd?.delete(done);
-  }
-
-  #askForBody(): void {
-    if (!this.#awaitsContinue) return;
-    this.#awaitsContinue = false;
-    this.nodeResponse.writeContinue();
-  }
-
-  #inflate(body: Buffer, codings: readonly Coding[], { bytesMax }: BodyRules): Promise<Buffer> {
-    // A request that was answered meanwhile holds nothing any more.
-    if (this.#answered) throw new Refused('request_aborted');
-    this.#inflation = this.context.inflations.start(body, codings, this.share, bytesMax);
-    return this.#inflation.promise;
-  }
-
-  /** null: the body may be read. The parser has checked that a declared length is a number. */
-  #bodyRefusal({ headers }: IncomingMessage, { bytesMax, needsLength }: BodyRules): Refusal | null {
-    if (headers['transfer-encoding'] !== undefined) return null;
-    const length = headers['content-length'];
-    if (length === undefined) return needsLength ? refusal('length_required') : null;
-    if (Number(length) > bytesMax) return refusal('body_too_large');
-    // A body that would not fit now is not begun.
-    return this.share.refuses(Number(length));
   }
 
   /** Releases whatever the request held, and writes its answer. */
@@ -318,8 +239,7 @@ export abstract class Exchange implements LiveRequest {
       return response.send(reply, closes || (request as WholeRequest).closes, this.context.now(), own);
     const { status, headers, body } = reply;
     writeHead(response, status, own === null ? headers : [...headers, ...own], closes);
-    if (typeof body === 'string' && this.method !== 'HEAD' && endInOneWrite(response, body)) return;
-    response.end(body);
+    endWith(response, body, this.method);
   }
 
   /** The same for a body that is sent as fast as its reader reads. */
@@ -327,40 +247,19 @@ export abstract class Exchange implements LiveRequest {
     if (!this.#begin()) return;
     const response = this.nodeResponse;
     writeHead(response, status, headers, this.#decideOnClosing());
-    const source = Readable.from(pieces);
-    // The end of the connection tells a partial answer from a whole one.
-    source.on('error', () => response.destroy());
-    source.pipe(response);
+    pipeBody(response, pieces);
   }
 
-  /**
-   * The same for a body that has no end of its own: the returned function writes a piece, or the end (null), and resolves when there is
-   * room for another one; with false if nobody reads it any more, or its reader has read nothing for `pauseMs`.
-   */
+  /** The same for a body that has no end of its own; returns as `bodyWriter` does. */
   protected writeOn(
     status: number,
     headers: readonly string[],
     pauseMs: number,
   ): (piece: Buffer | null) => Promise<boolean> {
-    const there = this.#begin();
-    const response = there ? this.nodeResponse : null;
-    if (response !== null) writeHead(response, status, headers, this.#decideOnClosing());
-    return async (piece) => {
-      if (response === null || response.destroyed || this.#ended) return false;
-      if (piece === null) response.end();
-      else if (!response.write(piece)) {
-        const timer = setTimeout(() => response.destroy(), pauseMs);
-        await new Promise<void>((resolve) => {
-          const settle = (): void => {
-            clearTimeout(timer);
-            response.off('drain', settle).off('close', settle);
-            resolve();
-          };
-          response.on('drain', settle).on('close', settle);
-        });
-      }
-      return !response.destroyed;
-    };
+    if (!this.#begin()) return async () => false;
+    const response = this.nodeResponse;
+    writeHead(response, status, headers, this.#decideOnClosing());
+    return bodyWriter(response, pauseMs, () => this.#ended);
   }
 
   /** For what only requests have that Node's parser has read. */
@@ -372,8 +271,7 @@ export abstract class Exchange implements LiveRequest {
   /** false: nobody is left to read it. */
   #begin(): boolean {
     this.#answered = true;
-    this.#reading?.abandon();
-    this.#inflation?.abandon();
+    this.#body?.abandon();
     this.share.release();
     return !this.connection.socket.destroyed;
   }
@@ -381,7 +279,7 @@ export abstract class Exchange implements LiveRequest {
   #decideOnClosing(): boolean {
     const { connection, context } = this;
     if (!this.request.complete) {
-      this.#closes ||= this.#leavesTooMuchUnread();
+      this.#closes ||= this.#body?.leavesTooMuchUnread === true;
       connection.lingerOnClose();
     }
     // While draining, the answer that closes a connection is the last one owed on it.
@@ -389,16 +287,6 @@ export abstract class Exchange implements LiveRequest {
       this.#closes || ((context.closingListener || context.draining) && connection.last === this);
     if (closes) connection.endAfterAnswer();
     return closes;
-  }
-
-  /**
-   * Whether the rest of the body is too much to read for the sake of the connection. A sender that still waits for
-   * `100 Continue` may or may not send its body now (RFC 9110 §10.1.1), so what follows could be read as either.
-   */
-  #leavesTooMuchUnread(): boolean {
-    if (this.#awaitsContinue) return true;
-    if (this.request.headers['transfer-encoding'] !== undefined) return true;
-    return this.announcedBytes > this.context.limits.unreadBodyBytesMax;
   }
 }
 
@@ -504,27 +392,4 @@ export class FastAnswer {
     this.#whenWritten?.();
     for (const done of this.#others ?? []) done();
   }
-}
-
-function writeHead(
-  response: ServerResponse,
-  status: number,
-  headers: readonly string[],
-  closes: boolean,
-): void {
-  response.writeHead(status, closes ? [...headers, 'Connection', 'close'] : (headers as string[]));
-}
-
-/**
- * Node writes an answer with a body in pieces (writev), which costs some µs more than one string in one write. The head that
- * it has made is public in practice only (`_header` of lib/_http_outgoing.js, since 0.x): if it is missing, this does nothing
- * and returns false. The head is written one byte per character, so the body has to be ASCII.
- */
-function endInOneWrite(response: ServerResponse, body: string): boolean {
-  const message = response as ServerResponse & { _header?: unknown };
-  if (typeof message._header !== 'string' || response.chunkedEncoding) return false;
-  if (Buffer.byteLength(body) !== body.length) return false;
-  message._header += body;
-  response.end();
-  return true;
 }

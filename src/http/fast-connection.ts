@@ -4,19 +4,14 @@
  * order of the requests, each in one piece. At the first byte that does not have that form, a connection goes to Node, with all
  * bytes of the request that the byte belongs to, after the answers that are still owed, and stays there. Holds a bounded number
  * of bytes of incomplete requests, for a moment; slow and large requests go to Node, too.
- *
- * A plain socket is read past its stream. For every read Node allocates a buffer of 64 KiB and cuts it to what arrived: a fifth of the work of
- * a server that answers small requests. A socket that is created with Node's own option \`onread\` reads into one buffer that its owner
- * provides; sockets that a server accepts cannot be created with it, so they are given afterwards what it would have set. If
- * Node keeps that elsewhere than today (fast-connection.test.ts tells), or a socket is not plain TCP, its stream is read.
  */
-import { Socket } from 'node:net';
-import type { ConnectOpts, SocketConstructorOpts } from 'node:net';
-import { PerTurn } from './connection.ts';
+import type { Socket } from 'node:net';
 import type { Limits } from '../config/limits.ts';
 import type { Connection } from './connection.ts';
 import { FastAnswer } from './exchange.ts';
-import { doubtful, more, PlainRequestParser, WholeRequest } from './plain-request-parser.ts';
+import { readEach } from './socket-reads.ts';
+import { doubtful, more, WholeRequest } from './plain-request-parser.ts';
+import type { PlainRequestParser } from './plain-request-parser.ts';
 
 /** What a front provides. */
 export interface FastRules {
@@ -34,93 +29,6 @@ export interface FastRules {
   readonly expired: (socket: Socket) => void;
 }
 
-/** The connections of one front. */
-export class FastConnections {
-  readonly rules: FastRules;
-  readonly recogniser: PlainRequestParser;
-  /** The last headers of an answer that leaves its connection open, as Node writes them. */
-  readonly keepsAlive: string;
-  /** Bytes of requests that have not arrived as a whole. */
-  heldBytes = 0;
-  /** Goes up by one every `tickMs`. */
-  tick = 0;
-  readonly tickMs: number;
-  readonly #all = new Set<FastConnection>();
-  readonly #holding = new Set<FastConnection>();
-  #ticking: NodeJS.Timeout | null = null;
-  #isWatching = false;
-  readonly #leavings: PerTurn;
-
-  constructor(rules: FastRules) {
-    const { limits, prefixes, silenceMs } = rules;
-    const { headersTimeoutMs, keepAliveTimeoutMs } = limits;
-    this.rules = rules;
-    this.#leavings = new PerTurn(limits.endingsPerTurnMax, setImmediate);
-    this.recogniser = new PlainRequestParser({
-      prefixes,
-      headBytesMax: Math.min(limits.fastHeadBytesMax, limits.headersBytesMax),
-      targetBytesMax: limits.targetBytesMax,
-      linesMax: limits.headersCountMax,
-      bodyBytesMax: limits.fastBodyBytesMax,
-    });
-    this.keepsAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAliveTimeoutMs / 1_000)}\r\n`;
-    // As often as Node checks.
-    const shortest = Math.min(headersTimeoutMs, keepAliveTimeoutMs, silenceMs ?? Infinity);
-    this.tickMs = Math.min(1_000, Math.ceil(shortest / 4));
-  }
-
-  add(socket: Socket, connection: Connection): void {
-    const added = new FastConnection(this, socket, connection);
-    this.#all.add(added);
-    this.#ticking ??= setInterval(() => this.#sweep(), this.tickMs).unref();
-  }
-
-  remove(gone: FastConnection): void {
-    this.#all.delete(gone);
-    this.#holding.delete(gone);
-    if (this.#all.size > 0 || this.#ticking === null) return;
-    clearInterval(this.#ticking);
-    this.#ticking = null;
-  }
-
-  /** Ends connections that have answered all of their requests. */
-  endIdle(): void {
-    for (const connection of this.#all) connection.endIdle();
-  }
-
-  /** Gives all requests that have begun to Node, which has read them in the next turn. Returns whether there were any. */
-  leaveHeld(): boolean {
-    const held = [...this.#holding];
-    for (const connection of held) connection.leaveHeld();
-    return held.length > 0;
-  }
-
-  /** A connection that holds bytes is checked again in a moment. */
-  holds(connection: FastConnection, does: boolean): void {
-    if (!does) return void this.#holding.delete(connection);
-    this.#holding.add(connection);
-    if (!this.#isWatching) this.#watch();
-  }
-
-  #watch(): void {
-    this.#isWatching = true;
-    setTimeout(() => {
-      this.#isWatching = false;
-      for (const connection of this.#holding) {
-        // Node creates a parser for each, and thousands may have begun at the same instant.
-        if (connection.isSlow) this.#leavings.run(() => connection.leaveSlow());
-        else connection.isSlow = true;
-      }
-      if (this.#holding.size > 0) this.#watch();
-    }, this.rules.limits.fastHoldMs).unref();
-  }
-
-  #sweep(): void {
-    this.tick += 1;
-    for (const connection of this.#all) connection.sweep();
-  }
-}
-
 /** A copy in memory of its own, outside Node's pool: for bytes that may be held for longer than others in the pool. */
 function kept(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length);
@@ -130,8 +38,24 @@ function kept(bytes: Buffer): Buffer {
 
 const nothing = (): void => undefined;
 
-class FastConnection {
-  readonly all: FastConnections;
+/** What the connections of one front share (fast-connections.ts). */
+export interface FastContext {
+  readonly rules: FastRules;
+  readonly recogniser: PlainRequestParser;
+  /** The last headers of an answer that leaves its connection open, as Node writes them. */
+  readonly keepsAlive: string;
+  /** Bytes of requests that have not arrived as a whole. */
+  heldBytes: number;
+  /** Goes up by one every `tickMs`. */
+  readonly tick: number;
+  readonly tickMs: number;
+  /** A connection that holds bytes is checked again in a moment. */
+  holds(connection: FastConnection, does: boolean): void;
+  remove(gone: FastConnection): void;
+}
+
+export class FastConnection {
+  readonly all: FastContext;
   readonly #socket: Socket;
   readonly #connection: Connection;
   readonly #endReads: () => void;
@@ -158,7 +82,7 @@ class FastConnection {
   /** What to do when everything is answered; null: wait for the next request. */
   #leaving: (() => void) | null = null;
 
-  constructor(all: FastConnections, socket: Socket, connection: Connection) {
+  constructor(all: FastContext, socket: Socket, connection: Connection) {
     this.all = all;
     this.#socket = socket;
     this.#connection = connection;
@@ -368,46 +292,3 @@ class FastConnection {
     this.all.remove(this);
   };
 }
-
-/** One for all sockets: what arrives is used, or copied, before the next one reads. */
-const shared = Buffer.allocUnsafeSlow(65_536);
-const sample = () => true;
-
-/** How Node's `net.Socket` holds what `onread` gave it. */
-type OwnReads = Socket & Record<symbol, unknown> & { _handle?: { useUserBuffer?(memory: Buffer): void } };
-
-const [memoryAt, useAt] = places();
-
-function places(): (symbol | undefined)[] {
-  const options: SocketConstructorOpts & ConnectOpts = { onread: { buffer: shared, callback: sample } };
-  const made = new Socket(options) as OwnReads;
-  const all = Object.getOwnPropertySymbols(made);
-  return [shared, sample].map((given) => all.find((it) => made[it] === given));
-}
-
-/**
- * Calls `use` with the bytes that arrive, in memory that is valid during that call only. Returns what ends this: from then on the
- * socket's stream gets the bytes, as if nothing had been read past it. The socket must not have read anything yet.
- */
-export function readEach(socket: Socket, use: (bytes: Buffer) => void): () => void {
-  const own = socket as OwnReads;
-  const { _handle: handle } = own;
-  if (memoryAt === undefined || useAt === undefined || isTls(socket) || !handle?.useUserBuffer) {
-    socket.on('data', use);
-    return () => void socket.off('data', use);
-  }
-  handle.useUserBuffer(shared);
-  own[memoryAt] = shared;
-  // Returning false would stop the reading, as a full stream does.
-  own[useAt] = (bytes: number) => {
-    use(shared.subarray(0, bytes));
-    return true;
-  };
-  // The stream reports the end, but nothing while it is paused.
-  socket.resume();
-  return () => {
-    own[useAt] = (bytes: number) => socket.push(Buffer.from(shared.subarray(0, bytes)));
-  };
-}
-
-const isTls = (socket: Socket): boolean => 'encrypted' in socket;

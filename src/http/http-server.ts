@@ -16,10 +16,11 @@ import type { Limits } from '../config/limits.ts';
 import { refusal, type Refusal } from '../errors/refusals.ts';
 import { BytesInFlight } from './budget.ts';
 import type { Exchange, ServerContext } from './exchange.ts';
-import { FastConnections } from './fast-connection.ts';
+import { FastConnections } from './fast-connections.ts';
 import { Inflations } from './inflation.ts';
 import { answerHalfClosed, createHttpDoor } from './server.ts';
 import type { NodeServer } from './server.ts';
+import { ParserEvents } from './parser-events.ts';
 import { ReceivedRequests } from './requests.ts';
 import type { HttpHandler } from './requests.ts';
 
@@ -57,6 +58,7 @@ export class HttpServer<E extends Exchange> {
   readonly #servers: NodeServer[] = [];
   readonly #fast: FastConnections[] = [];
   readonly #requests: ReceivedRequests<E>;
+  readonly #events: ParserEvents<E>;
   #closing: Promise<void> | null = null;
 
   constructor(options: HttpServerOptions, handler: HttpHandler<E>) {
@@ -74,6 +76,7 @@ export class HttpServer<E extends Exchange> {
       draining: false,
     };
     this.#requests = new ReceivedRequests(this.context, handler, options.impatient);
+    this.#events = new ParserEvents(this.context, handler, this.#requests);
   }
 
   get load(): { readonly connections: number; readonly bytesInFlight: number } {
@@ -82,7 +85,7 @@ export class HttpServer<E extends Exchange> {
 
   /** Ends a connection that Node's HTTP server has released, with a message. */
   refuseTunnel(socket: Socket, why: Refusal): void {
-    this.#requests.refuseTunnel(socket, why);
+    this.#events.refuseTunnel(socket, why);
   }
 
   /** Port 0 picks a free one. */
@@ -204,13 +207,13 @@ export class HttpServer<E extends Exchange> {
         .exchange(of(request), request, response, true)
         ?.refuse(refusal('expectation_failed'), true),
     );
-    server.on('clientError', (error, socket) => this.#requests.unreadable(error, socket as Socket));
+    server.on('clientError', (error, socket) => this.#events.unreadable(error, socket as Socket));
     server.on('connect', (_request, socket) =>
-      this.#requests.refuseTunnel(socket as Socket, refusal('method_not_allowed')),
+      this.#events.refuseTunnel(socket as Socket, refusal('method_not_allowed')),
     );
     // Even if nothing is offered: left to itself, Node loses what followed such a request in the same read.
     server.on('upgrade', (request, socket, head) =>
-      this.#requests.offered(http, request, socket as Socket, head),
+      this.#events.offered(http, request, socket as Socket, head),
     );
     return http;
   }
@@ -225,7 +228,7 @@ export class HttpServer<E extends Exchange> {
       answersHalfClosed,
       begin: this.#requests.receivePlain,
       handOver: (socket) => parser.emit('connection', socket),
-      expired: (socket) => this.#requests.unreadable(nothingCame, socket),
+      expired: (socket) => this.#events.unreadable(nothingCame, socket),
     });
     this.#fast.push(fast);
     return fast;

@@ -11,7 +11,7 @@ import { Semaphore } from '../kit/semaphore.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Refusal, RefusalCode } from '../errors/refusals.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
-import type { Share } from './budget.ts';
+import type { Share } from './share.ts';
 
 /** As node:zlib names them. */
 export type Coding = 'gzip' | 'deflate' | 'br';

@@ -5,7 +5,7 @@
  * compares them). Pure.
  */
 import type { IncomingHttpHeaders } from 'node:http';
-import { fetchedName } from './fetched-header.ts';
+import { fetchedName, joinHeaders } from './headers.ts';
 
 /** The bytes so far are correct, but not complete. */
 export const more = 0;
@@ -192,14 +192,6 @@ function tableOf(pattern: RegExp): Uint8Array {
   return Uint8Array.from({ length: 256 }, (_, byte) => (pattern.test(String.fromCharCode(byte)) ? 1 : 0));
 }
 
-/** If one of these headers is repeated, Node keeps the first; others are joined (its documentation, message.headers). */
-const kept = new Set(
-  (
-    'age authorization content-length content-type etag expires from host if-modified-since if-unmodified-since ' +
-    'last-modified location max-forwards proxy-authorization referer retry-after server user-agent'
-  ).split(' '),
-);
-
 /**
  * A request that the recogniser has accepted, with all of its body, under the names of node:http. Takes and keeps its bytes;
  * makes strings of headers only for callers that ask for them.
@@ -252,20 +244,7 @@ export class WholeRequest {
   }
 
   get headers(): IncomingHttpHeaders {
-    this.#headers ??= joined(this.rawHeaders);
+    this.#headers ??= joinHeaders(this.rawHeaders);
     return this.#headers;
   }
-}
-
-function joined(rawHeaders: readonly string[]): IncomingHttpHeaders {
-  const headers: Record<string, string | string[]> = {};
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    const name = (rawHeaders[i] ?? '').toLowerCase();
-    const value = rawHeaders[i + 1] ?? '';
-    const before = headers[name];
-    if (name === 'set-cookie') headers[name] = Array.isArray(before) ? [...before, value] : [value];
-    else if (typeof before !== 'string') headers[name] = value;
-    else if (!kept.has(name)) headers[name] = `${before}${name === 'cookie' ? '; ' : ', '}${value}`;
-  }
-  return headers;
 }

@@ -1,12 +1,13 @@
 /**
  * The requests that arrive on the connections of a door: from what Node's parser or the recogniser has read to the door, and to the end of the
- * answer. Refuses what the header of http-server.ts names, without the door; ends connections whose bytes are no request.
+ * answer. Refuses what the header of http-server.ts names, without the door.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { refusal, type Refusal } from '../errors/refusals.ts';
 import { deferred } from '../kit/promises.ts';
-import { PerTurn, Connection } from './connection.ts';
+import { PerTurn } from '../kit/event-loop.ts';
+import { Connection } from './connection.ts';
 import type { LiveRequest } from './connection.ts';
 import type {
   Exchange,
@@ -17,11 +18,9 @@ import type {
   FastAnswer,
   HttpReply,
 } from './exchange.ts';
-import { withoutFetched } from './fetched-header.ts';
+import { withoutFetched } from './headers.ts';
 import { WholeRequest } from './plain-request-parser.ts';
-import { isHeadOfParserError, protocolRefusal, refusalForParserError } from './protocol.ts';
-import { rawMessage } from './exchange.ts';
-import type { NodeServer } from './server.ts';
+import { protocolRefusal } from './protocol.ts';
 
 /** What a door does with requests. */
 export interface HttpHandler<E extends Exchange> {
@@ -49,12 +48,13 @@ export class ReceivedRequests<E extends Exchange> {
   readonly emptied = deferred<void>();
   /** Requests received, answered or not. */
   begun = 0;
+  /** The work at the end of a connection. */
+  readonly endings: PerTurn;
   readonly #context: ServerContext;
   readonly #handler: HttpHandler<E>;
   /** The answer to one request too many on a connection. */
   readonly #impatient: Refusal;
-  /** The work at the end of a connection, and that of a request that did not wait for the previous answer. */
-  readonly #endings: PerTurn;
+  /** The work of a request that did not wait for the previous answer. */
   readonly #pipelined: PerTurn;
 
   constructor(context: ServerContext, handler: HttpHandler<E>, impatient: Refusal) {
@@ -62,12 +62,12 @@ export class ReceivedRequests<E extends Exchange> {
     this.#context = context;
     this.#handler = handler;
     this.#impatient = impatient;
-    this.#endings = new PerTurn(endingsPerTurnMax, setImmediate);
+    this.endings = new PerTurn(endingsPerTurnMax, setImmediate);
     this.#pipelined = new PerTurn(pipelinedPerTurnMax, setImmediate);
   }
 
   connected(socket: Socket): Connection {
-    const connection = new Connection(socket, this.#context.limits, this.#endings);
+    const connection = new Connection(socket, this.#context.limits, this.endings);
     this.connections.set(socket, connection);
     socket.once('close', () => {
       this.connections.delete(socket);
@@ -76,7 +76,7 @@ export class ReceivedRequests<E extends Exchange> {
       for (let [it] = connection.pending; it !== undefined; [it] = connection.pending)
         this.#ended(connection, it);
       const { last } = connection;
-      if (last?.received === false) this.#endings.run(() => last.fail(refusal('request_aborted')));
+      if (last?.received === false) this.endings.run(() => last.fail(refusal('request_aborted')));
     });
     return connection;
   }
@@ -140,84 +140,4 @@ export class ReceivedRequests<E extends Exchange> {
     connection.stopParsing();
     return this.#impatient;
   }
-
-  /**
-   * A request that offers to continue in another protocol, its body unread in `head` and in the socket. Node has released
-   * the socket; the answers owed on it are written before anything else.
-   */
-  offered(http: NodeServer, request: IncomingMessage, socket: Socket, head: Buffer): void {
-    const { offers } = this.#handler;
-    const connection = this.connections.get(socket);
-    connection?.releaseParser();
-    withoutFetched(request);
-    const failed = () => void socket.destroy();
-    socket.on('error', failed);
-    if (connection === undefined) return void socket.destroy();
-    const decide = () => {
-      // What follows the last answer of a connection is read and dropped.
-      if (connection.ending) return void socket.resume();
-      const refused = protocolRefusal(request, this.#context.limits) ?? offers?.refusal(request, connection);
-      if (offers !== null && refused === null) {
-        connection.upgraded = true;
-        return offers.take(request, socket, head);
-      }
-      // The offer is ignored. If Node had been told so in advance, it would lose what followed the request in the same
-      // read (llhttp pauses there, and its position is ignored), and continue in the middle of something.
-      connection.passedOver = refused ?? null;
-      socket.off('error', failed);
-      socket.setTimeout(0);
-      socket.unshift(Buffer.concat([withoutOffer(request), head]));
-      http.parser.emit('connection', socket);
-    };
-    if (connection.last === null) decide();
-    else connection.last.whenWritten(decide);
-  }
-
-  /** For bytes that are no HTTP, arrive too slowly, or have too large headers. */
-  unreadable(error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket: Socket): void {
-    const connection = this.connections.get(socket);
-    // Without a connection, a TLS handshake has failed: HTTP cannot be spoken.
-    if (connection === undefined || !socket.writable || /^(ECONNRESET|EPIPE)$/.test(error.code ?? '')) {
-      socket.destroy();
-      return;
-    }
-    if (connection.ending || connection.broken) return;
-    connection.broken = true;
-    const why = refusalForParserError(error);
-    const last = connection.last?.received === false ? connection.last : null;
-    this.#endings.run(() => {
-      if (last === null) this.#refuseConnection(connection, why, isHeadOfParserError(error));
-      else last.fail(why);
-    });
-  }
-
-  /** Ends a connection that Node's HTTP server has released, with a message. */
-  refuseTunnel(socket: Socket, why: Refusal): void {
-    const connection = this.connections.get(socket);
-    connection?.releaseParser();
-    // Node has released the socket: its errors must be handled here, and they only end it.
-    socket.on('error', () => socket.destroy());
-    if (connection === undefined) socket.destroy();
-    else this.#refuseConnection(connection, why);
-    socket.resume();
-  }
-
-  #refuseConnection(connection: Connection, why: Refusal, isHead = false): void {
-    if (connection.ending) return;
-    const reply = this.#handler.words(why, connection);
-    connection.endWithMessage(() => rawMessage(isHead ? { ...reply, body: '' } : reply, this.#context.now()));
-  }
-}
-
-/**
- * The bytes, up to its body, of a request that offered an upgrade and is served as an ordinary one: without the
- * offer, which a server may ignore (RFC 9110 §7.8). `curl --http2` and Java's HttpClient offer h2c with every POST.
- */
-function withoutOffer(request: IncomingMessage): Buffer {
-  const { method, url, httpVersion, rawHeaders } = request;
-  let head = `${method} ${url} HTTP/${httpVersion}\r\n`;
-  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
-    if (rawHeaders[i]?.toLowerCase() !== 'upgrade') head += `${rawHeaders[i]}: ${rawHeaders[i + 1]}\r\n`;
-  }
-  return Buffer.from(`${head}\r\n`, 'latin1');
 }

@@ -32,7 +32,7 @@ import type { Refusal, RefusalCode } from '../errors/refusals.ts';
 import { refusal, Refused, refusals } from '../errors/refusals.ts';
 import { readBatch, readInit } from './batch-frame.ts';
 import type { BytesInFlight } from '../http/budget.ts';
-import { Share } from '../http/budget.ts';
+import { Share } from '../http/share.ts';
 import { PartialMessage } from './partial-message.ts';
 import { Unacked } from './unacked.ts';
 import type { Backlogs, Pending } from './unacked.ts';

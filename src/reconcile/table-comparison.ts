@@ -10,7 +10,7 @@ import type { HttpExchange } from '../access/outgoing.ts';
 import type { Limits } from '../config/limits.ts';
 import { deliveryOf } from '../decode/delivery.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
-import { fetchedHeader } from '../http/fetched-header.ts';
+import { fetchedHeader } from '../http/headers.ts';
 import type { RowSession } from '../keep/row-sessions.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import { identities } from '../catalog/seals.ts';

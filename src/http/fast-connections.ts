@@ -1,0 +1,92 @@
+/**
+ * The connections of one front whose requests are read here instead of by Node's parser (fast-connection.ts). Takes sockets; ends those that are silent for
+ * too long, gives those whose request arrives too slowly to Node, and all of them when the front drains.
+ */
+import type { Socket } from 'node:net';
+import { PerTurn } from '../kit/event-loop.ts';
+import type { Connection } from './connection.ts';
+import { FastConnection } from './fast-connection.ts';
+import type { FastContext, FastRules } from './fast-connection.ts';
+import { PlainRequestParser } from './plain-request-parser.ts';
+
+export class FastConnections implements FastContext {
+  readonly rules: FastRules;
+  readonly recogniser: PlainRequestParser;
+  readonly keepsAlive: string;
+  heldBytes = 0;
+  tick = 0;
+  readonly tickMs: number;
+  readonly #all = new Set<FastConnection>();
+  readonly #holding = new Set<FastConnection>();
+  #ticking: NodeJS.Timeout | null = null;
+  #isWatching = false;
+  readonly #leavings: PerTurn;
+
+  constructor(rules: FastRules) {
+    const { limits, prefixes, silenceMs } = rules;
+    const { headersTimeoutMs, keepAliveTimeoutMs } = limits;
+    this.rules = rules;
+    this.#leavings = new PerTurn(limits.endingsPerTurnMax, setImmediate);
+    this.recogniser = new PlainRequestParser({
+      prefixes,
+      headBytesMax: Math.min(limits.fastHeadBytesMax, limits.headersBytesMax),
+      targetBytesMax: limits.targetBytesMax,
+      linesMax: limits.headersCountMax,
+      bodyBytesMax: limits.fastBodyBytesMax,
+    });
+    this.keepsAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAliveTimeoutMs / 1_000)}\r\n`;
+    // As often as Node checks.
+    const shortest = Math.min(headersTimeoutMs, keepAliveTimeoutMs, silenceMs ?? Infinity);
+    this.tickMs = Math.min(1_000, Math.ceil(shortest / 4));
+  }
+
+  add(socket: Socket, connection: Connection): void {
+    const added = new FastConnection(this, socket, connection);
+    this.#all.add(added);
+    this.#ticking ??= setInterval(() => this.#sweep(), this.tickMs).unref();
+  }
+
+  remove(gone: FastConnection): void {
+    this.#all.delete(gone);
+    this.#holding.delete(gone);
+    if (this.#all.size > 0 || this.#ticking === null) return;
+    clearInterval(this.#ticking);
+    this.#ticking = null;
+  }
+
+  /** Ends connections that have answered all of their requests. */
+  endIdle(): void {
+    for (const connection of this.#all) connection.endIdle();
+  }
+
+  /** Gives all requests that have begun to Node, which has read them in the next turn. Returns whether there were any. */
+  leaveHeld(): boolean {
+    const held = [...this.#holding];
+    for (const connection of held) connection.leaveHeld();
+    return held.length > 0;
+  }
+
+  holds(connection: FastConnection, does: boolean): void {
+    if (!does) return void this.#holding.delete(connection);
+    this.#holding.add(connection);
+    if (!this.#isWatching) this.#watch();
+  }
+
+  #watch(): void {
+    this.#isWatching = true;
+    setTimeout(() => {
+      this.#isWatching = false;
+      for (const connection of this.#holding) {
+        // Node creates a parser for each, and thousands may have begun at the same instant.
+        if (connection.isSlow) this.#leavings.run(() => connection.leaveSlow());
+        else connection.isSlow = true;
+      }
+      if (this.#holding.size > 0) this.#watch();
+    }, this.rules.limits.fastHoldMs).unref();
+  }
+
+  #sweep(): void {
+    this.tick += 1;
+    for (const connection of this.#all) connection.sweep();
+  }
+}

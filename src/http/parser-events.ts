@@ -1,0 +1,107 @@
+/**
+ * What Node's parser reports of connections besides requests: offers to continue in another protocol, tunnels, and bytes that are no request. Takes
+ * these events; gives the door an offer, or has it refuse one, and ends connections with a message from the door. Touches the connections that it
+ * is told of.
+ */
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Refusal } from '../errors/refusals.ts';
+import type { Connection } from './connection.ts';
+import { rawMessage } from './exchange.ts';
+import type { Exchange, ServerContext } from './exchange.ts';
+import { withoutFetched } from './headers.ts';
+import { isHeadOfParserError, protocolRefusal, refusalForParserError } from './protocol.ts';
+import type { HttpHandler, ReceivedRequests } from './requests.ts';
+import type { NodeServer } from './server.ts';
+
+export class ParserEvents<E extends Exchange> {
+  readonly #context: ServerContext;
+  readonly #handler: HttpHandler<E>;
+  readonly #requests: ReceivedRequests<E>;
+
+  constructor(context: ServerContext, handler: HttpHandler<E>, requests: ReceivedRequests<E>) {
+    this.#context = context;
+    this.#handler = handler;
+    this.#requests = requests;
+  }
+
+  /**
+   * A request that offers to continue in another protocol, its body unread in `head` and in the socket. Node has released
+   * the socket; the answers owed on it are written before anything else.
+   */
+  offered(http: NodeServer, request: IncomingMessage, socket: Socket, head: Buffer): void {
+    const { offers } = this.#handler;
+    const connection = this.#requests.connections.get(socket);
+    connection?.releaseParser();
+    withoutFetched(request);
+    const failed = () => void socket.destroy();
+    socket.on('error', failed);
+    if (connection === undefined) return void socket.destroy();
+    const decide = () => {
+      // What follows the last answer of a connection is read and dropped.
+      if (connection.ending) return void socket.resume();
+      const refused = protocolRefusal(request, this.#context.limits) ?? offers?.refusal(request, connection);
+      if (offers !== null && refused === null) {
+        connection.upgraded = true;
+        return offers.take(request, socket, head);
+      }
+      // The offer is ignored. If Node had been told so in advance, it would lose what followed the request in the same
+      // read (llhttp pauses there, and its position is ignored), and continue in the middle of something.
+      connection.passedOver = refused ?? null;
+      socket.off('error', failed);
+      socket.setTimeout(0);
+      socket.unshift(Buffer.concat([withoutOffer(request), head]));
+      http.parser.emit('connection', socket);
+    };
+    if (connection.last === null) decide();
+    else connection.last.whenWritten(decide);
+  }
+
+  /** For bytes that are no HTTP, arrive too slowly, or have too large headers. */
+  unreadable(error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket: Socket): void {
+    const connection = this.#requests.connections.get(socket);
+    // Without a connection, a TLS handshake has failed: HTTP cannot be spoken.
+    if (connection === undefined || !socket.writable || /^(ECONNRESET|EPIPE)$/.test(error.code ?? '')) {
+      socket.destroy();
+      return;
+    }
+    if (connection.ending || connection.broken) return;
+    connection.broken = true;
+    const why = refusalForParserError(error);
+    const last = connection.last?.received === false ? connection.last : null;
+    this.#requests.endings.run(() => {
+      if (last === null) this.#refuseConnection(connection, why, isHeadOfParserError(error));
+      else last.fail(why);
+    });
+  }
+
+  /** Ends a connection that Node's HTTP server has released, with a message. */
+  refuseTunnel(socket: Socket, why: Refusal): void {
+    const connection = this.#requests.connections.get(socket);
+    connection?.releaseParser();
+    // Node has released the socket: its errors must be handled here, and they only end it.
+    socket.on('error', () => socket.destroy());
+    if (connection === undefined) socket.destroy();
+    else this.#refuseConnection(connection, why);
+    socket.resume();
+  }
+
+  #refuseConnection(connection: Connection, why: Refusal, isHead = false): void {
+    if (connection.ending) return;
+    const reply = this.#handler.words(why, connection);
+    connection.endWithMessage(() => rawMessage(isHead ? { ...reply, body: '' } : reply, this.#context.now()));
+  }
+}
+
+/**
+ * The bytes, up to its body, of a request that offered an upgrade and is served as an ordinary one: without the
+ * offer, which a server may ignore (RFC 9110 §7.8). `curl --http2` and Java's HttpClient offer h2c with every POST.
+ */
+function withoutOffer(request: IncomingMessage): Buffer {
+  const { method, url, httpVersion, rawHeaders } = request;
+  let head = `${method} ${url} HTTP/${httpVersion}\r\n`;
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    if (rawHeaders[i]?.toLowerCase() !== 'upgrade') head += `${rawHeaders[i]}: ${rawHeaders[i + 1]}\r\n`;
+  }
+  return Buffer.from(`${head}\r\n`, 'latin1');
+}
