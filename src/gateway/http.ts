@@ -6,7 +6,7 @@
 import type { Admission } from '../access/admission.ts';
 import { remembered } from '../kit/memoize.ts';
 import type { Connection } from '../http/connection.ts';
-import type { HttpRequest, Incoming, HttpReply } from '../http/exchange.ts';
+import type { Incoming, HttpReply } from '../http/exchange.ts';
 import { monotonicMs } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
@@ -94,7 +94,7 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
     return connectionWords(this.#observe, address, why);
   }
 
-  serve(_request: HttpRequest, exchange: GatewayExchange): void {
+  serve(exchange: GatewayExchange): void {
     const { method, target } = exchange;
     const { doubtful, route } = method === 'POST' ? this.#posted(target) : soughtBy(method, target);
     const why = doubtful ?? doubledRefusal(exchange);

@@ -26,7 +26,7 @@ import { protocolRefusal } from './protocol.ts';
 export interface HttpHandler<E extends Exchange> {
   exchange(incoming: Incoming): E;
   /** `passedOver`: why an offer to continue in another protocol was ignored. */
-  serve(request: HttpRequest, exchange: E, passedOver: Refusal | null): void;
+  serve(exchange: E, passedOver: Refusal | null): void;
   /** The answer for a connection that has no request to answer. This call also reports it as answered. */
   words(why: Refusal, connection: Connection): HttpReply;
   /** null: every offer is ignored. */
@@ -98,7 +98,7 @@ export class ReceivedRequests<E extends Exchange> {
     const broken = doubt ?? this.#impatience(connection);
     // A refusal that ends the connection is answered at once: nothing after it is a request any more.
     if (broken !== null) return exchange.refuse(broken, true);
-    const serve = () => this.#handler.serve(request, exchange, passedOver);
+    const serve = () => this.#handler.serve(exchange, passedOver);
     if (connection.owed > 1) this.#pipelined.run(serve);
     else serve();
   }

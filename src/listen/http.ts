@@ -1,8 +1,7 @@
 /**
- * The webhook listener. Takes sockets on one address, passes each request to ingest as an `Arrival`, answers according to the outcome, and
- * reports what was answered. Itself refuses requests that never become an arrival: malformed HTTP, other paths and methods, requests while
- * draining. Touches nothing but its sockets. This is the hot path: whatever every request needs is made in advance (reply.ts), and
- * everything else is kept out of its way.
+ * The webhook listener: opens and closes it. Takes sockets on one address; the requests that come on them are served one by one
+ * (webhook-exchange.ts), and WebSockets begin (websocket.ts). Itself refuses malformed HTTP and offers of other protocols. Touches nothing but its
+ * sockets.
  */
 import type { IncomingMessage } from 'node:http';
 import { randomUUID } from 'node:crypto';
@@ -10,214 +9,28 @@ import type { Socket } from 'node:net';
 import type { Admission } from '../access/admission.ts';
 import type { TlsSource } from '../access/tls-source.ts';
 import type { Connection } from '../http/connection.ts';
-import { Exchange, often } from '../http/exchange.ts';
-import type { HttpRequest, Incoming, ServerContext } from '../http/exchange.ts';
+import type { Incoming, ServerContext } from '../http/exchange.ts';
 import { HttpServer } from '../http/http-server.ts';
-import type { HandshakeOutcome, SenderHandshakes } from '../ingest/handshake.ts';
+import type { SenderHandshakes } from '../ingest/handshake.ts';
 import type { Ingest } from '../ingest/ingest.ts';
 import type { RequestStreams } from '../ingest/ingest-stream.ts';
 import type { Closable } from '../kit/closer.ts';
 import type { ListenAt } from '../kit/listen-at.ts';
 import { limits as allLimits } from '../config/limits.ts';
 import type { Limits } from '../config/limits.ts';
-import type { Observation, Observe, TableName } from '../observe/observations.ts';
-import type { TracedRequest, Tracer } from '../telemetry/tracer.ts';
-import { refusal, Refused } from '../errors/refusals.ts';
+import type { Observe } from '../observe/observations.ts';
+import type { Tracer } from '../telemetry/tracer.ts';
+import { refusal } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { handshakeRefusal, originRule, WebSocketDoor } from './websocket.ts';
 import type { OriginRule } from './websocket.ts';
-import {
-  createRefusalReplies,
-  failureReply,
-  handshakeReply,
-  keptApartReply,
-  ownReply,
-  preflightReply,
-  reply,
-  spooledReply,
-} from './reply.ts';
-import type { RefusalReplies, WebhookReply } from './reply.ts';
-import { isIngestTarget, isWebhookTarget, webhookPrefix, webhookTemplate } from '../ingest/routes.ts';
+import { createRefusalReplies } from './reply.ts';
+import type { WebhookReply } from './reply.ts';
+import { isIngestTarget, webhookPrefix } from '../ingest/routes.ts';
 import { Backlogs } from './unacked.ts';
 import type { HttpHandler, Offers } from '../http/requests.ts';
-import type { BodyRules } from '../http/body.ts';
-import type { Arrival } from '../types/request.ts';
-import type { KeptApart, Outcome, Spooled } from '../types/rows.ts';
-import type { Target } from '../types/target.ts';
-
-/** What all exchanges of one listener share. */
-interface WebhookContext {
-  readonly ingest: Pick<Ingest, 'submit'>;
-  /** null: no handshake is answered. */
-  readonly handshakes: Pick<SenderHandshakes, 'ask'> | null;
-  readonly observe: Observe;
-  readonly bodies: BodyRules;
-  /** For GET: without a length there is no body. */
-  readonly bodiesOfGet: BodyRules;
-  readonly refusalReply: RefusalReplies;
-  /** null: no request is traced. */
-  readonly tracer: Pick<Tracer, 'begin' | 'end'> | null;
-  readonly scheme: 'http' | 'https';
-}
-
-class WebhookExchange extends Exchange implements Arrival {
-  readonly #room: WebhookContext;
-  /** null: it is not traced. */
-  readonly span: TracedRequest | null;
-  #table: (TableName & Pick<Target, 'answers'>) | null = null;
-  /** Of a request that is no POST: whoever looks for handshakes may have read it already. */
-  #body: Buffer | Promise<Buffer> | null = null;
-
-  constructor(room: WebhookContext, incoming: Incoming) {
-    super(incoming);
-    this.#room = room;
-    this.span = room.tracer === null ? null : room.tracer.begin(this);
-  }
-
-  get traceparent(): string | undefined {
-    return this.span?.traceparent;
-  }
-
-  /** Sends the request through the stages. The answer follows when they have decided. */
-  run(): void {
-    const why = this.share.take(this.context.limits.requestCostBytes);
-    if (why !== null) return this.refuse(why);
-    this.#store();
-  }
-
-  #store(): void {
-    this.#ingest().then(
-      (outcome) => this.#decided(outcome),
-      (error: unknown) => this.#refuseFor(error),
-    );
-  }
-
-  override refuse(why: Refusal, closes = false): void {
-    if (closes) this.close();
-    this.#answer(this.#room.refusalReply(why));
-  }
-
-  /** Answers a browser that asks whether it may post from its page. No request was refused or stored: nothing is reported. */
-  preflight(): void {
-    this.write(preflightReply(this.headers['access-control-request-headers']));
-  }
-
-  body(keepsEncoded = false): Buffer | Promise<Buffer> {
-    const { bodies, bodiesOfGet } = this.#room;
-    if (this.method === 'POST') return this.readBody(bodies, keepsEncoded);
-    return (this.#body ??= this.readBody(this.method === 'GET' ? bodiesOfGet : bodies, keepsEncoded));
-  }
-
-  /**
-   * A request that is no POST: answered if its table answers such handshakes, stored if it takes them; if neither, calls `otherwise` with the
-   * refusal.
-   */
-  ask(otherwise: (why: Refusal) => void): void {
-    const { handshakes } = this.#room;
-    if (handshakes === null) return otherwise(refusal('method_not_allowed'));
-    const why = this.share.take(this.context.limits.requestCostBytes);
-    if (why !== null) return this.refuse(why);
-    handshakes.ask(this).then(
-      (asked) => {
-        if (asked === 'stored') return this.context.draining ? this.refuse(draining, true) : this.#store();
-        if ('kind' in asked) return this.#decided(asked);
-        this.share.release();
-        otherwise(asked);
-      },
-      (error: unknown) => this.#refuseFor(error),
-    );
-  }
-
-  #decided(outcome: Outcome | HandshakeOutcome | Spooled | KeptApart): void {
-    switch (outcome.kind) {
-      case 'committed': {
-        const own = this.#table?.answers?.committed ?? null;
-        const { rows, stale, held, isCopy } = outcome;
-        const said = own === null ? committedReply(rows, stale) : ownReply(rows, own, this);
-        return this.#answer(said, held, stale, isCopy);
-      }
-      case 'spooled': {
-        const own = this.#table?.answers?.committed ?? null;
-        return this.#answer(spooledReply(outcome, own, this), outcome.held);
-      }
-      case 'kept apart':
-        return this.#answer(keptApartReply(outcome, this.#table?.answers?.committed ?? null, this));
-      case 'asked':
-        this.#table = outcome.target;
-        return this.#answer(handshakeReply(outcome.answer));
-      default:
-        if (outcome.kind === 'askedTooOften') this.#table = outcome.target;
-        return this.refuse(outcome.refusal);
-    }
-  }
-
-  /** A bug that throws before there is a promise is answered like any other bug. */
-  #ingest(): Promise<Outcome | HandshakeOutcome | Spooled | KeptApart> {
-    try {
-      return this.#room.ingest.submit(this, { target: (target) => void (this.#table = target) });
-    } catch (error) {
-      return Promise.reject(error instanceof Error ? error : new Error(String(error)));
-    }
-  }
-
-  #refuseFor(error: unknown): void {
-    if (error instanceof Refused) return this.refuse(error.refusal);
-    const requestId = randomUUID();
-    this.#answer(failureReply(requestId));
-    this.#room.observe({ kind: 'request.failed', requestId, error });
-  }
-
-  /** `isCopy`: its sender is told what was told of the delivery before; nothing else counts its rows again. */
-  #answer(answer: WebhookReply, held?: string, stale?: number, isCopy?: true): void {
-    this.write(answer, this.method === 'GET' && answer.code !== 'handshake' ? notCached : null);
-    const said = {
-      kind: 'request.answered' as const,
-      table: this.#table,
-      status: answer.status,
-      code: answer.code,
-      rows: isCopy === true ? 0 : answer.rows,
-      remoteAddress: this.remoteAddress,
-      bytes: this.announcedBytes,
-      seconds: this.seconds,
-      arrivedAtMs: this.arrivedAtMs,
-    };
-    if (this.#table === null) return this.#observe({ ...said, path: pathOf(this.target) });
-    const more = stale === undefined ? said : { ...said, stale };
-    this.#observe(held === undefined ? more : { ...more, held });
-  }
-
-  #observe(said: RequestAnswered): void {
-    const { observe, tracer, scheme } = this.#room;
-    const { span } = this;
-    if (span === null || tracer === null) return observe(said);
-    const { table, status, code } = said;
-    const route = isWebhookTarget(this.target) ? webhookTemplate : null;
-    tracer.end(span, this, { table, route, scheme, status, code });
-    observe({ ...said, traceId: span.traceId });
-  }
-}
-
-type RequestAnswered = Extract<Observation, { kind: 'request.answered' }>;
-
-const draining = refusal('draining');
-
-/** What was answered to a GET could be answered by a cache the next time. */
-const notCached = ['Cache-Control', 'no-store'] as const;
-
-const pathCharsMax = 200;
-
-function pathOf(target: string): string {
-  const at = target.indexOf('?');
-  return target.slice(0, at < 0 ? pathCharsMax : Math.min(at, pathCharsMax));
-}
-
-const oneRow = often(reply(200, 'committed', 1, '{"rows":1}'));
-
-/** `stale`: rows that were not newer than what the table has. */
-function committedReply(rows: number, stale?: number): WebhookReply {
-  if (stale !== undefined) return reply(200, 'committed', rows, `{"rows":${rows},"stale":${stale}}`);
-  return rows === 1 ? oneRow : reply(200, 'committed', rows, `{"rows":${rows}}`);
-}
+import { WebhookExchange } from './webhook-exchange.ts';
+import type { WebhookContext } from './webhook-exchange.ts';
 
 export interface ListenerOptions {
   readonly host: string;
@@ -276,13 +89,15 @@ class HttpListener implements Listener, HttpHandler<WebhookExchange> {
   readonly #limits: Limits;
   readonly #server: HttpServer<WebhookExchange>;
   readonly #websockets: WebSocketDoor | null;
-  readonly #mayOpen: OriginRule;
+  /** null: there is no door for WebSockets. */
+  readonly #mayOpen: OriginRule | null;
   #closing: Promise<void> | null = null;
 
   constructor(options: ListenerOptions) {
     const { observe, streams, now, gate = null, tls = null, tracer = null, bodyBytesMax } = options;
     const limits = options.limits ?? allLimits;
     this.#limits = limits;
+    this.#mayOpen = streams === undefined ? null : originRule(options.websocketOrigins ?? null);
     this.#room = {
       ingest: options.ingest,
       handshakes: options.handshakes ?? null,
@@ -292,8 +107,8 @@ class HttpListener implements Listener, HttpHandler<WebhookExchange> {
       refusalReply: createRefusalReplies(options.random ?? Math.random, limits.retryAfterSecondsMax),
       tracer,
       scheme: tls === null ? 'http' : 'https',
+      mayOpen: this.#mayOpen,
     };
-    this.#mayOpen = originRule(options.websocketOrigins ?? null);
     this.offers = {
       refusal: (request, connection) => this.#offerRefusal(request, connection),
       take: (request, socket, head) => this.#websockets?.upgrade(request, socket, head),
@@ -358,23 +173,14 @@ class HttpListener implements Listener, HttpHandler<WebhookExchange> {
     return new WebhookExchange(this.#room, incoming);
   }
 
-  serve(request: HttpRequest, exchange: WebhookExchange, passedOver: Refusal | null): void {
-    const unwelcome = this.#context.gate?.refuses(exchange.remoteAddress) ?? null;
-    if (unwelcome !== null) return exchange.refuse(unwelcome);
-    if (this.#websockets !== null && isIngestTarget(exchange.target)) {
-      const why = handshakeRefusal(request, this.#mayOpen) ?? refusal('upgrade_required');
-      return exchange.refuse(passedOver ?? why);
-    }
-    if (!isWebhookTarget(exchange.target)) return exchange.refuse(refusal('not_found'));
-    if (exchange.method !== 'POST') return askOrRefuse(exchange);
-    if (this.#context.draining) return exchange.refuse(refusal('draining'), true);
-    exchange.run();
+  serve(exchange: WebhookExchange, passedOver: Refusal | null): void {
+    exchange.serve(passedOver);
   }
 
   /** null: it becomes a WebSocket. */
   #offerRefusal(request: IncomingMessage, connection: Connection): Refusal | null {
     const { draining, inFlight, gate } = this.#context;
-    if (this.#websockets === null || !isIngestTarget(request.url ?? '')) return refusal('not_found');
+    if (this.#mayOpen === null || !isIngestTarget(request.url ?? '')) return refusal('not_found');
     if (draining) return refusal('draining');
     if (inFlight.exhausted) inFlight.relieve();
     if (inFlight.exhausted) return refusal('overloaded');
@@ -389,16 +195,4 @@ class HttpListener implements Listener, HttpHandler<WebhookExchange> {
     this.#room.observe({ kind: 'request.answered', table: null, status, code, rows: 0, seconds: 0 });
     return reply;
   }
-}
-
-/**
- * Requests other than POST are for tables that answer handshakes, or take such methods; preflights only if they are a handshake (CloudEvents).
- * HEAD asks, and never stores.
- */
-function askOrRefuse(exchange: WebhookExchange): void {
-  const { method, headers } = exchange;
-  const otherwise = (why: Refusal) => (method === 'OPTIONS' ? exchange.preflight() : exchange.refuse(why));
-  const asks = method !== 'OPTIONS' || headers['webhook-request-origin'] !== undefined;
-  if (asks) exchange.ask(otherwise);
-  else otherwise(refusal('method_not_allowed'));
 }
