@@ -48,32 +48,22 @@ export interface KeySink {
 /** Also for the lines of one body together. */
 export const tooManyMembersReason = 'its objects have too many members';
 
-const reasons = [
-  'it ends in the middle',
-  'unexpected character',
-  'control character in a string',
-  'invalid escape in a string',
-  '\\u0000 cannot be stored',
-  'surrogate without its other half',
-  'number out of range',
-  'nested too deeply',
-  'unexpected character',
-  'its numbers are too long when they are written out',
-  tooManyMembersReason,
-] as const;
+/** By number: the scan itself makes no texts. */
+const reasons: string[] = [];
 type Reason = number;
-const endsEarly: Reason = 0;
-const unexpected: Reason = 1;
-const controlCharacter: Reason = 2;
-const badEscape: Reason = 3;
-const zeroCharacter: Reason = 4;
-const loneSurrogate: Reason = 5;
-const numberRange: Reason = 6;
-const tooDeep: Reason = 7;
+const reason = (text: string): Reason => reasons.push(text) - 1;
+const endsEarly = reason('it ends in the middle');
+const unexpected = reason('unexpected character');
+const controlCharacter = reason('control character in a string');
+const badEscape = reason('invalid escape in a string');
+const zeroCharacter = reason('\\u0000 cannot be stored');
+const loneSurrogate = reason('surrogate without its other half');
+const numberRange = reason('number out of range');
+const tooDeep = reason('nested too deeply');
 /** A comma or a closing bracket after the whole document. */
-const behind: Reason = 8;
-const tooLongNumbers: Reason = 9;
-const tooManyMembers: Reason = 10;
+const behind = reason('unexpected character');
+const tooLongNumbers = reason('its numbers are too long when they are written out');
+const tooManyMembers = reason(tooManyMembersReason);
 const reasonsMax = 16;
 
 export function scanJson(bytes: Uint8Array, options: JsonScanOptions): JsonProblem | null {
@@ -107,8 +97,8 @@ export function scanItem(bytes: Uint8Array, start: number, options: JsonScanOpti
 }
 
 /** Failures are returned as negative numbers, so that the accepted path makes no objects. */
-function failure(reason: Reason, offset: number): number {
-  return -1 - (offset * reasonsMax + reason);
+function failure(why: Reason, offset: number): number {
+  return -1 - (offset * reasonsMax + why);
 }
 
 // What may come next.
