@@ -6,6 +6,7 @@
 import { Members, stringAt } from '../kit/json-walk.ts';
 import { limits } from '../config/limits.ts';
 import type { JsonProblem, KeySink } from './json-scan.ts';
+import { cutName, listedNames, shownName } from './messages.ts';
 
 interface KnownKey {
   readonly bytes: Buffer;
@@ -20,7 +21,7 @@ interface Sayable {
 }
 
 function sayable(names: readonly string[]): Sayable {
-  return { list: list(names), byLower: new Map(names.map((name) => [name.toLowerCase(), name])) };
+  return { list: listedNames(names), byLower: new Map(names.map((name) => [name.toLowerCase(), name])) };
 }
 
 const backslash = 0x5c;
@@ -86,7 +87,7 @@ export class DocumentKeys implements KeySink {
       return { code: 'no_column_matched', reason: this.#mismatch(bytes, start), offset: null };
     if (!this.#rejects) return null;
     const first = keysOf(bytes, start).find((key) => !this.#names.has(key)) ?? '';
-    return { code: 'key_unknown', reason: shown(first), offset: null };
+    return { code: 'key_unknown', reason: shownName(first), offset: null };
   }
 
   #mismatch(bytes: Buffer, start: number): string {
@@ -94,9 +95,9 @@ export class DocumentKeys implements KeySink {
     this.#said ??= sayable([...this.#names]);
     const { list: columns, byLower } = this.#said;
     const twin = keys.find((key) => byLower.has(key.toLowerCase()));
-    const sentence = `the document has ${list(keys)}, the table ${columns}`;
+    const sentence = `the document has ${listedNames(keys)}, the table ${columns}`;
     if (twin === undefined) return sentence;
-    return `${sentence}; ${shown(twin)} and ${shown(byLower.get(twin.toLowerCase()) ?? '')} differ in case`;
+    return `${sentence}; ${shownName(twin)} and ${shownName(byLower.get(twin.toLowerCase()) ?? '')} differ in case`;
   }
 
   #find(bytes: Uint8Array, start: number, end: number): KnownKey | null {
@@ -114,7 +115,7 @@ export class DocumentKeys implements KeySink {
     if (end - start > rememberedBytesMax) return;
     const raw = Buffer.from(bytes.subarray(start, end));
     this.#add(raw, false);
-    this.remembered.push(cut(textOf(raw)));
+    this.remembered.push(cutName(textOf(raw)));
   }
 
   #add(bytes: Buffer, known: boolean): void {
@@ -152,22 +153,4 @@ function keysOf(bytes: Buffer, start: number): string[] {
   const members = new Members(bytes, start);
   while (keys.length < lookedAtMax && members.next()) keys.push(members.key());
   return keys;
-}
-
-function list(names: readonly string[]): string {
-  const { keysShownMax } = limits;
-  const told = names.slice(0, keysShownMax).map(shown).join(', ');
-  return names.length > keysShownMax ? `${told} and ${names.length - keysShownMax} more` : told;
-}
-
-/** In quotes, with characters replaced that a terminal might obey. */
-function shown(name: string): string {
-  return JSON.stringify(cut(name)).replaceAll(/[\p{Cc}\p{Cf}]/gu, '\ufffd');
-}
-
-function cut(name: string): string {
-  const points = Array.from(name.slice(0, 2 * limits.keyShownCharsMax));
-  return points.length > limits.keyShownCharsMax
-    ? `${points.slice(0, limits.keyShownCharsMax).join('')}…`
-    : name;
 }

@@ -1,4 +1,5 @@
-/** The messages of refused bodies: what was to be read, and why it could not be. */
+/** The messages of refused bodies: what was to be read, why it could not be, and the names of keys in them. */
+import { limits } from '../config/limits.ts';
 import { Refused, refusals } from '../errors/refusals.ts';
 import type { JsonProblem } from './json-scan.ts';
 
@@ -31,3 +32,23 @@ export function refuseBody(
 }
 
 export const noObject = 'it is not a JSON object';
+
+/** In quotes; the first `keysShownMax` of them. */
+export function listedNames(names: readonly string[]): string {
+  const { keysShownMax } = limits;
+  const told = names.slice(0, keysShownMax).map(shownName).join(', ');
+  return names.length > keysShownMax ? `${told} and ${names.length - keysShownMax} more` : told;
+}
+
+/** In quotes, with characters replaced that a terminal might obey. */
+export function shownName(name: string): string {
+  return JSON.stringify(cutName(name)).replaceAll(/[\p{Cc}\p{Cf}]/gu, '\ufffd');
+}
+
+/** At most `keyShownCharsMax` characters of it. */
+export function cutName(name: string): string {
+  const points = Array.from(name.slice(0, 2 * limits.keyShownCharsMax));
+  return points.length > limits.keyShownCharsMax
+    ? `${points.slice(0, limits.keyShownCharsMax).join('')}…`
+    : name;
+}
