@@ -190,7 +190,7 @@ suite('processes that share a rate limit keep it together', () => {
     );
   });
 
-  test('processes that share a rate limit let a flood pass the rate and a small burst of each in any second', () => {
+  test('processes that share a rate limit admit no more of a flood in any second than the rate and a small burst of each', () => {
     for (const of of [1, 2, 4]) {
       const limits = Array.from(
         { length: of },
