@@ -25,7 +25,8 @@ for (const [name, { secret, make, staleAfterS, whole, body = json }] of Object.e
   ...documented,
   ...documentedMore,
 })) {
-  test(`a documented request of ${name} is accepted, and refused if tampered, stale or for another secret`, () => {
+  const refused = `${whole === false ? '' : 'tampered or '}${staleAfterS === undefined ? '' : 'stale or '}signed with another secret`;
+  test(`a documented request of ${name} is accepted, and refused if ${refused}`, () => {
     const sender = senders.get(name.split(' ')[0] ?? '') ?? assert.fail(name);
     const parsed = parseExpression(expressionOf(sender, 's'), { secrets: ['s'] });
     const checkWith = (key: string) => parsed.compile({ secrets: new Map([['s', key]]), publicUrl });
