@@ -355,7 +355,7 @@ test('the answer to a committed request is computed before the commit', () => {
   }
 });
 
-test('keys in ANSWER expressions are masked everywhere', () => {
+test('a key that is a literal in the condition of an ANSWER is found for masking', () => {
   const parsed = parseAnswer(
     { ...nothing, unchecked: false, when: "secure_compare(query->>'v', 'the token') AND method = 'GET'" },
     { secrets, guard: null },
