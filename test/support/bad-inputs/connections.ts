@@ -49,9 +49,9 @@ export function hostileConnections({ good: t, body, nowhere, missing }: AskedDoo
     ['200 headers', post(t, body, 'X: 1\r\n'.repeat(198)), ['200'], 'stays'],
     ['a POST that offers h2c', post(t, body, offersH2c), ['200'], 'stays'],
     ['two pipelined POSTs that offer h2c', post(t, body, offersH2c).repeat(2), ['200', '200'], 'stays'],
-    ['a chunked POST that offers h2c, then another', chunked(t, halves, offersH2c) + whole, ['200', '200'], 'stays'],
+    ['a chunked POST that offers h2c and a plain POST behind it', chunked(t, halves, offersH2c) + whole, ['200', '200'], 'stays'],
     ['a POST that offers h2c with Expect: 100-continue', post(t, body, `${offersH2c}Expect: 100-continue\r\n`), ['100', '200'], 'stays'],
-    ['a DELETE that offers h2c, then a POST', head(`DELETE ${t} HTTP/1.1`, offersH2c.trimEnd()) + whole, ['405 method_not_allowed', '200'], 'stays'],
+    ['a DELETE that offers h2c and a POST behind it', head(`DELETE ${t} HTTP/1.1`, offersH2c.trimEnd()) + whole, ['405 method_not_allowed', '200'], 'stays'],
 
     // Other paths, methods and bodies.
     ['a POST to the path /', post('/', body), [missing], 'stays'],
