@@ -2,9 +2,11 @@
  * CREATE TABLE … [INCLUDE …] WITH (connector = 'webhook' …) [VALIDATE …]. Takes tokens, returns a CALL that gives PostgreSQL
  * the plain CREATE TABLE and the catalog the rest; refuses (0A000) what a webhook table cannot have, with its position.
  */
-import { parseColumns, parseIncludes, refuseGenerated, undeclared } from './columns.ts';
-import type { ColumnList, IncludeClause } from './columns.ts';
+import { parseColumns, refuseGenerated, undeclared } from './columns.ts';
+import type { ColumnList } from './columns.ts';
 import { StatementError, type Cursor } from './cursor.ts';
+import { parseIncludes } from './includes.ts';
+import type { IncludeClause } from './includes.ts';
 import {
   changeableOptions,
   changeableValue,

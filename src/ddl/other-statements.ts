@@ -15,7 +15,7 @@ import {
   withCompared,
 } from './option-values.ts';
 import { parseOptions, refuseUnknown } from './options.ts';
-import { includeTypes, parseIncludes } from './columns.ts';
+import { includeTypes, parseIncludes } from './includes.ts';
 import {
   type StatementPlan,
   callPlan,
