@@ -2,9 +2,9 @@
  * Typed tree to closures. Everything that is the same for every request (constants, secrets and what is computed from
  * them, parsed keys) is computed once, here; a value that two places need is computed once per request.
  */
-import { checkItems, equalTo } from './constant-time.ts';
+import { equalTo } from './constant-time.ts';
+import { anyOf, distinctOf, equality, nullifOf } from './equality.ts';
 import { EvaluationError } from './errors.ts';
-import { constantTimeEquality } from './functions-comparison.ts';
 import {
   always,
   computedNow,
@@ -108,22 +108,12 @@ export class Compiler {
       case 'any':
         return this.#any(node);
       case 'distinct': {
-        const equal = equality(node.row, node.args);
         const [left, right] = node.args.map((arg) => this.#closure(arg)) as [Evaluate, Evaluate];
-        const { negated } = node;
-        return (context) => {
-          const [a, b] = [left(context), right(context)];
-          const same = a === null || b === null ? a === b : equal(a, b);
-          return (same === true) === negated;
-        };
+        return distinctOf(node, left, right);
       }
       case 'nullif': {
-        const equal = equality(node.row, node.args);
         const [left, right] = node.args.map((arg) => this.#closure(arg)) as [Evaluate, Evaluate];
-        return (context) => {
-          const [a, b] = [left(context), right(context)];
-          return a !== null && b !== null && equal(a, b) === true ? null : a;
-        };
+        return nullifOf(node, left, right);
       }
       default:
         return logic(
@@ -226,48 +216,12 @@ export class Compiler {
     }
   }
 
-  /** `left op ANY (array)`: true as soon as one item matches; if a secret is involved, every item is compared. */
   #any(node: NodeOf<'any'>): Evaluate {
     const [left, array] = node.args.map((arg) => this.#closure(arg)) as [Evaluate, Evaluate];
-    const guarded = node.args.some((arg) => arg.secret);
     const isEquality = node.row.role === 'equal' || node.row.role === 'unequal';
     const implementation = isEquality ? this.#equality(node.row, node.args) : equality(node.row, node.args);
-    const { all } = node;
-    return (context) => {
-      const value = left(context);
-      const items = array(context) as readonly (string | null)[] | null;
-      if (items === null) return null;
-      if (items.length === 0) return all;
-      if (value === null) return null;
-      if (guarded) checkItems(items);
-      let result: boolean | null = all;
-      for (const item of items) {
-        const holds = item === null ? null : implementation(value, item);
-        if (holds === null) result = result === !all ? result : null;
-        else if (holds !== all) {
-          result = !all;
-          if (!guarded) return result;
-        }
-      }
-      return result;
-    };
+    return anyOf(node, left, array, implementation);
   }
-}
-
-function secretEquality(row: FunctionRow, args: readonly Node[]): Implementation | null {
-  const type = row.args[0];
-  if (type === undefined || !args.some((arg) => arg.secret)) return null;
-  const same = constantTimeEquality(type);
-  if (same === null) return null;
-  return row.role === 'equal'
-    ? (a, b) => same(a as never, b as never)
-    : (a, b) => !same(a as never, b as never);
-}
-
-function equality(row: FunctionRow, args: readonly Node[]): Implementation {
-  return (
-    (row.role === 'equal' || row.role === 'unequal' ? secretEquality(row, args) : null) ?? row.implementation
-  );
 }
 
 const nothingFetched: Implementation = () => {
