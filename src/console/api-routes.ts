@@ -6,36 +6,32 @@
 import { rememberedOf } from '../kit/memoize.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { limits } from '../config/limits.ts';
-import type { HeldQuestion, HeldRequest, TailSource } from '../observe/tail.ts';
+import type { TailSource } from '../observe/tail.ts';
 import { Refused } from '../errors/refusals.ts';
 import type { Health, Machine, Me, SenderInfo, SqlCall } from './api.ts';
-import { readHeld, readList, readObject, readOids, readRetry, readSqlCall } from './body.ts';
+import { readObject, readOids, readRetry, readSqlCall } from './body.ts';
 import { writeJson } from './headers.ts';
-import { findRequest, listRequests } from './request-list.ts';
-import type { ListDeps } from './request-list.ts';
 import { LoginRoutes } from './login-routes.ts';
 import type { LoginDeps } from './login-routes.ts';
+import { RequestRoutes } from './request-routes.ts';
+import type { RequestAnswers } from './request-routes.ts';
 import { goneOf, RequestSessions } from './request-sessions.ts';
 import type { Asked } from './request-sessions.ts';
 import { RunningRetry } from './retries.ts';
 import { RunningStatements } from './sql.ts';
 import { SenderRoutes } from './sender-routes.ts';
 import type { SenderAnswers } from './sender-routes.ts';
-import { ownedTable, visibleTables } from './statements.ts';
+import { visibleTables } from './statements.ts';
 import type { SqlRunner } from './sql.ts';
-import { KnownRights, streamTail } from './stream.ts';
+import { streamTail } from './stream.ts';
 
 /** What other rooms know and the page shows. */
-export interface ConsoleAnswers extends SenderAnswers {
+export interface ConsoleAnswers extends SenderAnswers, RequestAnswers {
   readonly senders: readonly SenderInfo[];
   health(): Promise<Health>;
-  /** Why no request can be accepted; null: they can. */
-  ready(): string | null;
   machine(): Promise<Machine>;
   /** Why requests for these tables cannot be taken, by oid: of those alone for which they cannot. */
   unusable(database: string, oids: readonly number[]): Promise<Readonly<Record<string, string>>>;
-  /** What an accepted request held; null: none has that name. Access has been checked before. */
-  held(of: HeldQuestion): Promise<HeldRequest | null>;
   /** What is the same for all sessions. */
   about(role: string, database: string): Omit<Me, 'role' | 'superuser' | 'database' | 'shared' | 'login'>;
 }
@@ -53,17 +49,17 @@ export class ConsoleApi {
   readonly #watching = new Map<string, number>();
   /** The last retry of each session. */
   readonly #retries = rememberedOf<SqlRunner, { last: RunningRetry | null }>(() => ({ last: null }));
-  readonly #rights: KnownRights;
   readonly #requests: RequestSessions;
   readonly #logins: LoginRoutes;
   readonly #senders: SenderRoutes;
+  readonly #known: RequestRoutes;
 
   constructor(deps: ApiDeps) {
     this.#deps = deps;
     this.#requests = new RequestSessions(deps.sessions, deps.clock);
     this.#logins = new LoginRoutes(deps, this.#requests, this.#running);
     this.#senders = new SenderRoutes(deps.answers, this.#requests, this.#running);
-    this.#rights = new KnownRights(deps.clock);
+    this.#known = new RequestRoutes(deps, this.#requests, this.#running);
   }
 
   /** Rejects with Refused. */
@@ -90,9 +86,9 @@ export class ConsoleApi {
       'try-hmac': ['POST', () => this.#senders.tryHmac(asked)],
       send: ['POST', () => this.#senders.send(asked)],
       replay: ['POST', () => this.#senders.replay(asked)],
-      held: ['POST', () => this.#held(asked)],
-      requests: ['POST', () => this.#list(asked)],
-      request: ['POST', () => this.#find(asked)],
+      held: ['POST', () => this.#known.held(asked)],
+      requests: ['POST', () => this.#known.list(asked)],
+      request: ['POST', () => this.#known.find(asked)],
       retry:
         request.method === 'GET'
           ? ['GET', () => this.#retryState(asked)]
@@ -162,66 +158,6 @@ export class ConsoleApi {
       );
     });
     if (answer !== null) writeJson(asked.response, 200, answer);
-  }
-
-  /**
-   * Shown to roles that may read its table and own it (or are members of the owner); the owner's key sees all, as in the
-   * tail.
-   */
-  async #held({ request, response }: Asked): Promise<void> {
-    const { held: runner, who } = this.#requests.session(request);
-    const of = readHeld(await readObject(request));
-    const none = new Refused(
-      'not_found',
-      'nothing is held of this request any more, or it is not of a table of yours',
-    );
-    let question: HeldQuestion = { ...of, oid: null };
-    if (who.kind === 'role') {
-      const sql = ownedTable(of);
-      const run = () =>
-        runner?.run({ sql, write: false, own: true }, goneOf(response)) ?? Promise.resolve(null);
-      const answer = await this.#requests.run({ request, response }, run);
-      if (response.headersSent) return;
-      const [oid = null] = answer?.tables[0]?.rows[0] ?? [];
-      if (oid === null) throw none;
-      question = { ...of, database: who.database, oid: Number(oid) };
-    }
-    const role = who.kind === 'role' ? who.user : '';
-    const found = await this.#running.run(role, () => this.#deps.answers.held(question));
-    if (found === null) throw none;
-    writeJson(response, 200, found);
-  }
-
-  async #list(asked: Asked): Promise<void> {
-    const deps = this.#listDeps(asked);
-    const call = readList(await readObject(asked.request));
-    const answer = await this.#requests.run(asked, () => listRequests(call, deps));
-    if (answer !== null) writeJson(asked.response, 200, answer);
-  }
-
-  async #find(asked: Asked): Promise<void> {
-    const deps = this.#listDeps(asked);
-    const { id } = await readObject(asked.request);
-    const found = await this.#requests.run(asked, () => findRequest(String(id), deps));
-    if (asked.response.headersSent) return;
-    if (found === null)
-      throw new Refused(
-        'not_found',
-        'this request is not remembered any more, or it is not of a table of yours',
-      );
-    writeJson(asked.response, 200, found);
-  }
-
-  #listDeps({ request, response }: Asked): ListDeps {
-    const { runner, who } = this.#requests.ofRole(request);
-    const gone = goneOf(response);
-    // A frozen database would hold up what is remembered.
-    const isAway = this.#deps.answers.ready() !== null;
-    return {
-      tail: this.#deps.tail,
-      ask: async (call) => (isAway ? null : ((await runner.run(call, gone)).tables.at(-1) ?? null)),
-      rights: () => this.#rights.of(runner, who.database, gone, isAway),
-    };
   }
 
   /** One at a time for each session. */
