@@ -31,17 +31,18 @@ export class Rejects {
    * requests that were kept because they were accepted, and forgets ids of deliveries.
    */
   serve(database: string): void {
+    if (this.#journals.has(database)) return;
     if (this.#parts.rowsMax > 0 || this.#parts.retry !== null) this.#open(database);
   }
 
   /** An owner has asked for a retry in this database. */
   wake(database: string): void {
-    this.#open(database);
+    if (!this.#journals.has(database)) this.#open(database);
     this.#journals.get(database)?.wake();
   }
 
   #open(database: string): void {
-    if (this.#closed || this.#journals.has(database)) return;
+    if (this.#closed) return;
     const journal = new Journal(database, this.#parts);
     this.#journals.set(database, journal);
     if (this.#parts.rowsMax > 0) this.#counts.add(database, journal);
