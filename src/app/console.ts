@@ -21,7 +21,7 @@ import { pageFolder } from './program-files.ts';
 import { ownBase } from '../ddl/endpoints.ts';
 import { replayed } from '../console/replay.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import type { ReplayDeps } from '../console/replay.ts';
+import type { ReplayListener } from '../console/replay.ts';
 import { makeSecret, senderInfos, sendTest, whichSender, wrongSecret } from '../console/senders.ts';
 
 export interface ConsoleParts {
@@ -34,7 +34,7 @@ export interface ConsoleParts {
   readonly listen: { readonly host: string; readonly port: number } | null;
   readonly sql: { readonly host: string; readonly port: number };
   readonly gateway: { readonly host: string; readonly port: number };
-  readonly catalog: ReplayDeps['catalog'] & Pick<Catalog, 'shown'>;
+  readonly catalog: ReplayListener['catalog'] & Pick<Catalog, 'shown'>;
   readonly tail: TailSource;
   readonly held: (of: HeldQuestion) => Promise<HeldRequest | null>;
   readonly health: () => Promise<Health>;

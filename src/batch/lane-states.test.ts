@@ -8,7 +8,7 @@ import type { Deferred } from '../kit/promises.ts';
 import type { Chain, Outcome } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import { Lane, Pace } from './lane.ts';
-import type { LaneDeps } from './lane.ts';
+import type { LanesContext } from './lane.ts';
 
 /** A lane of two requests, whose turns, clock and engine are moved by hand, with those that were given to it. */
 class Bench {
@@ -28,7 +28,7 @@ class Bench {
       groupRowsMax: 4,
       groupTargetMs: 1_000,
     };
-    const options: LaneDeps = {
+    const options: LanesContext = {
       commit: {
         commit: async ({ members }) => {
           const done = deferred<Outcome>();

@@ -45,7 +45,7 @@ import type { Target } from '../types/target.ts';
 type LaneState = 'idle' | 'gathering' | 'committing';
 
 /** What all lanes share. */
-export interface LaneDeps extends Pick<StageContext, 'clock' | 'limits'> {
+export interface LanesContext extends Pick<StageContext, 'clock' | 'limits'> {
   readonly commit: GroupCommit;
   /** Runs its argument when the current turn of the event loop has handled its sockets (setImmediate). */
   readonly endOfTurn: (run: () => void) => void;
@@ -64,7 +64,7 @@ interface WaitingRows {
 }
 
 export class Lane {
-  readonly #all: LaneDeps;
+  readonly #all: LanesContext;
   readonly #pace: Pace;
   readonly #passes: Semaphore | null;
   #state: LaneState = 'idle';
@@ -85,7 +85,7 @@ export class Lane {
   #watchers: { readonly upTo: number; readonly tell: () => void }[] = [];
 
   /** `pace`: what is known of the table's speed. `passes`: a group is committed only while it holds one of them; null: none is needed. */
-  constructor(all: LaneDeps, pace: Pace, passes: Semaphore | null = null) {
+  constructor(all: LanesContext, pace: Pace, passes: Semaphore | null = null) {
     this.#all = all;
     this.#pace = pace;
     this.#passes = passes;

@@ -19,7 +19,7 @@ import { Refused, refusal } from '../errors/refusals.ts';
 import { limits as allLimits } from '../config/limits.ts';
 import type { StageContext } from '../observe/context.ts';
 import { Lane, boundsOf, Pace } from './lane.ts';
-import type { LaneDeps } from './lane.ts';
+import type { LanesContext } from './lane.ts';
 import type { Limits } from '../config/limits.ts';
 
 /** How often receipts are compared with their deadline, ms: an answer is late by at most this much. */
@@ -47,7 +47,7 @@ interface OpenLane {
 
 export class Lanes {
   readonly #context: Pick<StageContext, 'clock' | 'limits'>;
-  readonly #ofLanes: LaneDeps;
+  readonly #ofLanes: LanesContext;
   readonly #lanes = new Map<string, OpenLane>();
   /** For the large requests of all tables together. */
   readonly #passes: Semaphore;
@@ -64,7 +64,7 @@ export class Lanes {
   constructor(
     commit: GroupCommit,
     context: Pick<StageContext, 'clock' | 'limits'>,
-    endOfTurn: LaneDeps['endOfTurn'] = setImmediate,
+    endOfTurn: LanesContext['endOfTurn'] = setImmediate,
   ) {
     const { limits, clock } = context;
     this.#context = context;

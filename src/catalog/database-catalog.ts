@@ -32,7 +32,7 @@ import { catalogVersion, letWriterIn, markOwnRoles, migrate } from './migrate.ts
 import type { Migrations } from './migrate.ts';
 import { isRetryWaiting, pinned } from './queries.ts';
 import { CatalogWatcher } from './watcher.ts';
-import type { AskedTable, WatcherDeps } from './watcher.ts';
+import type { AskedTable, WatcherContext } from './watcher.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import { keyOfName } from './snapshot.ts';
@@ -50,7 +50,7 @@ export interface DatabaseSnapshot {
 }
 
 /** What the catalogs of all databases share. */
-export interface CatalogParts extends WatcherDeps {
+export interface CatalogParts extends WatcherContext {
   readonly engine: Engine;
   readonly migrations: Migrations;
   readonly sealing: Pick<Sealing, 'open' | 'seal'>;

@@ -15,7 +15,7 @@ import { look, lookAt, pinned, watch, watched } from './queries.ts';
 import type { AskedTables, SnapshotCheck, Watch } from './queries.ts';
 
 /** What is made of the tables, and who is told of it. */
-export interface WatcherDeps extends StageContext {
+export interface WatcherContext extends StageContext {
   readonly compiler: Compiles;
   /** Called whenever the engine has confirmed the snapshot, with no table in doubt. */
   readonly onConfirmed?: (database: string) => void;
@@ -44,7 +44,7 @@ export class CatalogWatcher {
   /** A look has seen that something in the database has changed since this was last set to false. */
   hasChanged = true;
   readonly #database: string;
-  readonly #watched: WatcherDeps;
+  readonly #watched: WatcherContext;
   readonly #looks: Refresher;
   readonly #looksAtSome: Refresher;
   readonly #reads: Refresher;
@@ -64,7 +64,7 @@ export class CatalogWatcher {
   /** The last snapshot that was observed. */
   #observed;
 
-  constructor(database: string, watched: WatcherDeps) {
+  constructor(database: string, watched: WatcherContext) {
     this.#database = database;
     this.#watched = watched;
     this.picture = new SnapshotCache(database, watched.compiler, watched);

@@ -15,7 +15,7 @@ import { Refused, SqlFailure } from '../errors/refusals.ts';
 import { askOwn } from './send-to-listener.ts';
 import { signAgain, UnsignableError } from '../senders/sign-again.ts';
 
-export interface ReplayDeps {
+export interface ReplayListener {
   readonly catalog: Pick<Catalog, 'signing'>;
   /** The part before `/webhook/…`, as this machine calls it and as senders do; null: the listener is off. */
   readonly own: string | null;
@@ -31,7 +31,7 @@ const left =
 export async function replayed(
   { schema, table, method, query, headers, body, sign }: ReplayRequest,
   who: { readonly user: string; readonly database: string },
-  { catalog, own, base }: ReplayDeps,
+  { catalog, own, base }: ReplayListener,
 ): Promise<TestAnswer> {
   if (own === null || base === null)
     throw new Refused('replay_impossible', 'the webhook listener of this Headgate is off');
@@ -57,7 +57,7 @@ export async function replayed(
 
 /** null: the table has no check. */
 async function sourceOf(
-  catalog: ReplayDeps['catalog'],
+  catalog: ReplayListener['catalog'],
   question: CatalogTableQuery & { readonly schema: string },
 ): Promise<CheckSource | null> {
   const found = await catalog.signing(question).catch((error: unknown) => {

@@ -15,7 +15,7 @@ import type { Slice } from './request-statements.ts';
 import { maySee, withoutOid } from './tail.ts';
 import type { TailRights } from './tail.ts';
 
-export interface ListDeps {
+export interface RequestSources {
   readonly tail: TailSource;
   /** Reads as the session's role; null: the database does not answer. */
   ask(call: SqlCall): Promise<SqlTable | null>;
@@ -28,17 +28,20 @@ type ListRow = Readonly<Record<string, string | null>>;
 const rememberedMax = (rights: TailRights, max: number): number =>
   rights === 'all' || rights.strays ? max : Number.MAX_SAFE_INTEGER;
 
-export async function listRequests({ filter, from, counts }: ListCall, deps: ListDeps): Promise<ListAnswer> {
+export async function listRequests(
+  { filter, from, counts }: ListCall,
+  sources: RequestSources,
+): Promise<ListAnswer> {
   const max = limits.listRowsMax;
   const slice: Slice = { from, max: max + 1, scanned: limits.listScannedMax };
-  const rights = await deps.rights();
+  const rights = await sources.rights();
   const [remembered, kept, asked, counted] = await Promise.all([
     filter.stored + filter.checked + filter.cause === ''
-      ? recall({ filter, from, max: max + 1 }, rights, deps)
+      ? recall({ filter, from, max: max + 1 }, rights, sources)
       : [],
-    rowsOf(listKept(filter, slice), deps),
-    rowsOf(listHandshakes(filter, slice), deps),
-    counts ? count(filter, rights, deps) : null,
+    rowsOf(listKept(filter, slice), sources),
+    rowsOf(listHandshakes(filter, slice), sources),
+    counts ? count(filter, rights, sources) : null,
   ]);
   const away = kept === null || asked === null;
   const hits = (kept ?? []).filter((row) => row['hit'] === 't').map(rejectedRow);
@@ -79,7 +82,7 @@ function firstPage(
 async function recall(
   of: Recall,
   rights: TailRights | null,
-  { tail }: ListDeps,
+  { tail }: RequestSources,
 ): Promise<readonly ListedRequest[]> {
   if (rights === null) return [];
   const lines = await tail.recall({ ...of, max: rememberedMax(rights, of.max) });
@@ -131,19 +134,19 @@ function taken(left: Map<string, number>, key: string): boolean {
 async function count(
   filter: ListCall['filter'],
   rights: TailRights | null,
-  deps: ListDeps,
+  sources: RequestSources,
 ): Promise<ListCounts> {
   const any = { ...filter, result: '' };
   const beganMs = Date.now();
   const onlyKept = filter.stored + filter.checked + filter.cause !== '';
   const [lines, all] = await Promise.all([
-    onlyKept ? [] : recall({ filter: any, from: null, max: Number.MAX_SAFE_INTEGER }, rights, deps),
-    recall({ filter: anyLine, from: null, max: Number.MAX_SAFE_INTEGER }, rights, deps),
+    onlyKept ? [] : recall({ filter: any, from: null, max: Number.MAX_SAFE_INTEGER }, rights, sources),
+    recall({ filter: anyLine, from: null, max: Number.MAX_SAFE_INTEGER }, rights, sources),
   ]);
   const since = all.at(-1)?.arrivedAtMs ?? 0;
   const [[kept], [asked]] = await Promise.all([
-    rowsOf(countKept(any, since), deps).then((rows) => rows ?? []),
-    rowsOf(countHandshakes(any, since), deps).then((rows) => rows ?? []),
+    rowsOf(countKept(any, since), sources).then((rows) => rows ?? []),
+    rowsOf(countHandshakes(any, since), sources).then((rows) => rows ?? []),
   ]);
   const twins = [kept, asked].flatMap((row) => JSON.parse(row?.['twins'] ?? '[]') as string[]);
   const left = counted(twins);
@@ -175,21 +178,21 @@ export function forgottenOf(lines: readonly Pick<TailLine, 'id' | 'arrivedAtMs'>
 }
 
 /** A request that is remembered, by its id; the id under which it was kept, if it was. null: it is forgotten, or not of the role's. */
-export async function findRequest(id: string, deps: ListDeps): Promise<ListedRequest | null> {
-  const rights = await deps.rights();
+export async function findRequest(id: string, sources: RequestSources): Promise<ListedRequest | null> {
+  const rights = await sources.rights();
   const of = { filter: { ...anyLine, text: id }, from: null, max: Number.MAX_SAFE_INTEGER };
-  const found = (await recall(of, rights, deps)).find((line) => line.id === id);
+  const found = (await recall(of, rights, sources)).find((line) => line.id === id);
   if (found === undefined) return null;
   if (found.table === '' || resultOf(found) !== 'refused') return found;
-  const [kept] = (await rowsOf(findKept(found), deps)) ?? [];
+  const [kept] = (await rowsOf(findKept(found), sources)) ?? [];
   return kept === undefined ? found : { ...found, id: `r${kept['id']}` };
 }
 
 /** null: the database does not answer. */
-async function rowsOf(sql: string | null, deps: ListDeps): Promise<readonly ListRow[] | null> {
+async function rowsOf(sql: string | null, sources: RequestSources): Promise<readonly ListRow[] | null> {
   if (sql === null) return [];
   try {
-    const table = await deps.ask({ sql, write: false, own: true });
+    const table = await sources.ask({ sql, write: false, own: true });
     if (table === null) return null;
     return table.rows.map((row) =>
       Object.fromEntries(table.columns.map(({ name }, i) => [name, row[i] ?? null])),

@@ -7,7 +7,7 @@ import type { HeldQuestion, HeldRequest, TailSource } from '../observe/tail.ts';
 import { readHeld, readList, readObject } from './body.ts';
 import { writeJson } from './headers.ts';
 import { findRequest, listRequests } from './request-list.ts';
-import type { ListDeps } from './request-list.ts';
+import type { RequestSources } from './request-list.ts';
 import { goneOf } from './request-sessions.ts';
 import type { Asked, RequestSessions } from './request-sessions.ts';
 import type { RunningStatements } from './sql.ts';
@@ -92,7 +92,7 @@ export class RequestRoutes {
     writeJson(asked.response, 200, found);
   }
 
-  #listDeps({ request, response }: Asked): ListDeps {
+  #listDeps({ request, response }: Asked): RequestSources {
     const { runner, who } = this.#requests.ofRole(request);
     const gone = goneOf(response);
     // A frozen database would hold up what is remembered.

@@ -10,7 +10,7 @@ import { senderOf, senders, signedRequest } from '../senders/senders.ts';
 import { Refused } from '../errors/refusals.ts';
 import { dedupeText } from '../senders/dedupe.ts';
 import { replayed } from './replay.ts';
-import type { ReplayDeps } from './replay.ts';
+import type { ReplayListener } from './replay.ts';
 import { askOwn } from './send-to-listener.ts';
 
 /** Those that most people begin with, in this order on the page. */
@@ -87,7 +87,7 @@ export function wrongSecret(id: string, secret: string): string | null {
 export async function sendTest(
   test: TestRequest,
   who: { readonly user: string; readonly database: string },
-  at: ReplayDeps,
+  at: ReplayListener,
 ): Promise<TestAnswer | null> {
   if (at.own === null || at.base === null) return null;
   if (test.sender !== '' && test.secret === '') return sendWithOwn(test, who, at);
@@ -105,7 +105,7 @@ export async function sendTest(
 async function sendWithOwn(
   test: TestRequest,
   who: { readonly user: string; readonly database: string },
-  at: ReplayDeps,
+  at: ReplayListener,
 ): Promise<TestAnswer | null> {
   const sender = senders.get(test.sender);
   if (sender === undefined) return null;
