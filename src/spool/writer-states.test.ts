@@ -65,6 +65,8 @@ class Machine {
     await this.rests();
     const again = this.files.syncsAfterFailure === 0 ? '' : ', synced after a failure';
     const segments = [...this.files.contents.keys()].filter((path) => path.endsWith('.seg'));
+    await this.writer.close();
+    assert.equal(this.files.openFiles, 0);
     return `${answer}; next ${next}; ${segments.length} on the disk${again}`;
   }
 
@@ -217,4 +219,19 @@ test('a spool writer retries a failed creation of the next segment later, withou
   machine.nowMs += limits.spoolMakeAgainMs;
   await machine.writer.prepare();
   assert.equal(segments(), 1);
+});
+
+test('a spool writer uses or removes every segment that it makes, whenever the next one is asked for', async () => {
+  for (let turns = 0; turns < 40; turns++) {
+    const machine = new Machine();
+    const kept = machine.append();
+    await new Promise(setImmediate);
+    for (let turn = 0; turn < turns; turn++) await Promise.resolve();
+    await Promise.all([kept, machine.writer.prepare()]);
+    await machine.writer.close();
+    await machine.writer.prepare();
+    const segments = [...machine.files.contents.keys()].filter((path) => path.endsWith('.seg'));
+    assert.deepEqual([segments.length, machine.files.openFiles], [1, 0], `${turns} turns`);
+    assert.equal(machine.writer.bytes, segmentBytes);
+  }
 });

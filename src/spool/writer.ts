@@ -173,6 +173,7 @@ export class SpoolWriter {
 
   /** Makes the next segment in advance, so that its first record need not wait for it; tries again if it could not be made before. */
   async prepare(): Promise<void> {
+    if (this.#off) return;
     const made = (this.#spare ??= this.#makeSpare());
     if ((await made) === null && this.#spare === made) this.#spare = null;
   }
@@ -195,8 +196,7 @@ export class SpoolWriter {
     this.#off = true;
     await this.#running;
     await this.#closeOpen();
-    const spare = await this.#spare;
-    this.#spare = null;
+    const spare = this.#spare === null ? null : await this.#takeSpare();
     if (spare === null) return;
     const { files, folder } = this.#options;
     await spare.file.close();
@@ -281,23 +281,21 @@ export class SpoolWriter {
     // At most: those that are sealed together take less.
     const size = group.reduce((sum, { table, payload }) => sum + recordSize(table.target, payload.length), 0);
     if (open !== null && open.segment.end + size <= this.#recordsEnd) return open;
-    if (this.#masterKey() === null) throw new NotKept('locked');
+    const masterKey = this.#masterKey();
+    if (masterKey === null) throw new NotKept('locked');
     await this.#closeOpen();
     // null: there was no room for one at the last attempt.
-    const spare = (await this.#spare) ?? (await this.#makeSpare());
-    this.#spare = null;
+    const spare = (await this.#takeSpare()) ?? (await this.#makeSpare());
     if (spare === null) throw new NotKept('full');
-    const opened = await this.#use(spare);
-    this.#spare = this.#makeSpare();
+    const opened = await this.#use(spare, masterKey);
+    this.#spare ??= this.#makeSpare();
     return opened;
   }
 
   /** The header is on the disk before anything else: a header that cannot be read was damaged later. */
-  async #use({ mark, file }: Spare): Promise<OpenSegment> {
+  async #use({ mark, file }: Spare, masterKey: MasterKey): Promise<OpenSegment> {
     const { spool, random, folder } = this.#options;
     const { number, fileBytes } = mark;
-    const masterKey = this.#masterKey();
-    if (masterKey === null) throw new NotKept('locked');
     const header = {
       version: 2 as const,
       number,
@@ -343,6 +341,13 @@ export class SpoolWriter {
     const open = this.#open;
     this.#open = null;
     await open?.file.close().catch(this.#options.failed);
+  }
+
+  /** Whoever is given it uses or removes it: the next one that is prepared is another one. */
+  #takeSpare(): Promise<Spare | null> {
+    const made = this.#spare ?? this.#makeSpare();
+    this.#spare = null;
+    return made;
   }
 
   /** null: the disk, or the spool's share of it, is full, or was a moment ago. */
@@ -398,12 +403,12 @@ export class SpoolWriter {
 
   /** Begins a segment whose header says how much of the last one counts. */
   async #cut(): Promise<boolean> {
-    this.#spare ??= this.#makeSpare();
-    const spare = await this.#spare;
-    this.#spare = null;
+    const masterKey = this.#masterKey();
+    if (masterKey === null) return false;
+    const spare = await this.#takeSpare();
     if (spare === null) return false;
     try {
-      await this.#use(spare);
+      await this.#use(spare, masterKey);
       return true;
     } catch (error) {
       this.#options.failed(error);

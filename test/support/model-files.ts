@@ -30,6 +30,8 @@ export class ModelFiles implements SpoolFiles {
   stays = true;
   /** Whether there is room for a new file. */
   creatable = true;
+  /** Files that were opened and not closed. */
+  openFiles = 0;
   /** Syncs of a file that were requested after one of its syncs had failed. */
   syncsAfterFailure = 0;
   #names: Map<string, Content>;
@@ -143,6 +145,8 @@ export class ModelFiles implements SpoolFiles {
   }
 
   #file(content: Content): SpoolFile {
+    let isOpen = true;
+    this.openFiles += 1;
     const sync = async () => {
       if (content.failed) this.syncsAfterFailure += 1;
       try {
@@ -182,7 +186,11 @@ export class ModelFiles implements SpoolFiles {
       },
       sync,
       syncData: sync,
-      close: () => Promise.resolve(),
+      close: () => {
+        if (isOpen) this.openFiles -= 1;
+        isOpen = false;
+        return Promise.resolve();
+      },
     };
   }
 
