@@ -7,11 +7,11 @@
 import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
+import { typeOids } from '../relations/shape.ts';
 import { requestStep } from './headgate-request.ts';
 import { textOf } from './lock-table.ts';
 import { aborted, chainBroken, deliveredBefore, failedHere, isDelivered } from './interpret-reply.ts';
 import { toStatement } from './commit-connection.ts';
-import { typeOids } from './statements.ts';
 import type { StoreAttempt, UnitAttempts } from './interpret-reply.ts';
 import { executeMessages } from './wire-message.ts';
 import type { StatementStep } from './commit-connection.ts';

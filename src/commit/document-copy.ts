@@ -9,7 +9,7 @@
 import { rememberedOf } from '../kit/memoize.ts';
 import type { Outcome, Rows, Group } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import { numberSql, holdCodeSql, lockSql } from './lock-table.ts';
+import { isMeant, isMeantFirst, numberSql, holdCodeSql, lockSql } from './lock-table.ts';
 import { isForgotten, foundBy, standing } from './interpret-reply.ts';
 import type { StoreAttempt, Failed } from './interpret-reply.ts';
 import { toStatement, isPlain } from './commit-connection.ts';
@@ -27,7 +27,7 @@ import {
   Pieces,
 } from './wire-message.ts';
 import { quoteIdentifier, relationName, quoteLiteral, stillNames } from '../kit/sql-text.ts';
-import { isMeant, cleanUpStatements, isMeantFirst, safePath, settingStatements } from './statements.ts';
+import { cleanUpStatements, safePath, settingStatements } from './statements.ts';
 
 interface GroupMessage extends Omit<GroupStatement, 'sql'> {
   readonly apart: boolean;

@@ -11,7 +11,7 @@ import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { Limits } from '../config/limits.ts';
-import { askedFirstSql, numberSql } from './lock-table.ts';
+import { askedFirstSql, isMeant, numberSql } from './lock-table.ts';
 import { aborted, verdictOf, isForgotten } from './interpret-reply.ts';
 import { toStatement, isPlain } from './commit-connection.ts';
 import type { PreparedStatement, StatementStep } from './commit-connection.ts';
@@ -24,7 +24,7 @@ import type { TransactionSettings } from './table-statements.ts';
 import { executeMessages, documentCount, documentLength, flushMessage } from './wire-message.ts';
 import type { WireParameter } from './wire-message.ts';
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
-import { isMeant, typeOids } from './statements.ts';
+import { typeOids } from '../relations/shape.ts';
 
 /** The members of one group, tried in one session. */
 export class DocumentGroup implements TriedGroup {

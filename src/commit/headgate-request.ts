@@ -3,9 +3,9 @@
  * whose trigger does it, for tables of the role that asks (functions/tables.sql). Pure.
  */
 import { quoteLiteral } from '../kit/sql-text.ts';
+import { typeOids } from '../relations/shape.ts';
 import { textOf } from './lock-table.ts';
 import { toStatement } from './commit-connection.ts';
-import { typeOids } from './statements.ts';
 import { executeMessages } from './wire-message.ts';
 import type { StatementStep } from './commit-connection.ts';
 

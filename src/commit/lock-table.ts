@@ -4,11 +4,11 @@
  */
 import { holdCodeBlock } from '../relations/lock-code.ts';
 import type { LockedFor } from '../relations/lock-code.ts';
-import { quoteLiteral, relationName } from '../kit/sql-text.ts';
+import { typeOids } from '../relations/shape.ts';
+import { namesAsParsed, quoteLiteral, relationName, stillNames } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
 import { toStatement } from './commit-connection.ts';
 import type { PreparedStatement, StatementStep } from './commit-connection.ts';
-import { isMeant, typeOids } from './statements.ts';
 import { executeMessages, parseMessage } from './wire-message.ts';
 import type { WireParameter } from './wire-message.ts';
 
@@ -89,6 +89,31 @@ export function holdCodeSql(target: Target, needs: readonly Privilege[]): string
 export function staysSql({ schema, table, oid, shape, code }: Target): string {
   const relation = quoteLiteral(relationName({ schema, table }));
   return `${code.functionsIn ?? 'headgate'}.stays(${relation}, ${oid}, ${quoteLiteral(shape.version)}, ${code.owner})`;
+}
+
+/**
+ * For a statement that writes into the target. Servers of Citus know its rows by other oids: there isMeantFirst comes before the statement, unless it stores the rows
+ * of a query of no table (`isQuery`), which Citus evaluates at the coordinator.
+ */
+export function isMeant(target: Target, isQuery = false): string {
+  const { shape, code, oid } = target;
+  if (shape.distributedByCitus === true && !isQuery) return 'true';
+  const relation = relationName(target);
+  // In a session of the owner, who may not use the gateway's functions, whatever runs has the owner's rights.
+  const isOutOfReach = code.functionsIn === 'headgate_functions' && code.as === 'owner';
+  return code.functionsIn === null || isOutOfReach
+    ? stillNames(relation, oid)
+    : namesAsParsed(code.functionsIn, relation, oid);
+}
+
+/**
+ * Right before a statement that writes into the target and cannot have the condition itself; none: it has it. PostgreSQL learns of renamings when it takes a
+ * lock that it does not hold yet: after these two it takes none until it has read the name again.
+ */
+export function isMeantFirst(target: Target): readonly string[] {
+  if (target.shape.distributedByCitus !== true) return [];
+  const name = relationName(target);
+  return [`lock table only ${name} in row exclusive mode`, `select where ${stillNames(name, target.oid)}`];
 }
 
 /**

@@ -13,12 +13,13 @@ import type { Documents, Group } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
-import { askedFirstSql, numberSql } from './lock-table.ts';
+import { typeOids } from '../relations/shape.ts';
+import { askedFirstSql, isMeant, numberSql } from './lock-table.ts';
 import { toStatement } from './commit-connection.ts';
 import type { PreparedStatements, PreparedStatement, StatementStep } from './commit-connection.ts';
 import { lost } from './session.ts';
 import type { CommitSession } from './session.ts';
-import { isMeant, storeStatement, typeOids } from './statements.ts';
+import { storeStatement } from './statements.ts';
 import { isForgotten } from './interpret-reply.ts';
 import type { StoreAttempt } from './interpret-reply.ts';
 import {

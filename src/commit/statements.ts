@@ -3,18 +3,11 @@
  * JSON array, `$1`, and lets the engine decode them, so that its types, domains and casts are what they are in SQL.
  */
 import { versionSql } from '../relations/owner-code.ts';
+import { typeOids } from '../relations/shape.ts';
 import type { Column, KeyColumn, Shape } from '../types/shape.ts';
 import type { Target } from '../types/target.ts';
-import {
-  namesAsParsed,
-  quoteIdentifier as quote,
-  quoteLiteral,
-  relationName,
-  stillNames,
-} from '../kit/sql-text.ts';
-
-/** pg_type.oid, fixed in every PostgreSQL. */
-export const typeOids = { bytea: 17, int8: 20, text: 25, oid: 26, json: 114, jsonb: 3802 } as const;
+import { quoteIdentifier as quote, quoteLiteral, relationName } from '../kit/sql-text.ts';
+import { isMeant, isMeantFirst } from './lock-table.ts';
 
 /** The search_path for Headgate's own SQL: nothing that others have made takes precedence over PostgreSQL's. */
 export const safePath = 'pg_catalog, pg_temp';
@@ -39,31 +32,6 @@ export function underPath({ code }: Target): string {
 }
 
 const where = (condition: string): string => (condition === '' ? '' : ` where ${condition}`);
-
-/**
- * For a statement that writes into the target. Servers of Citus know its rows by other oids: there isMeantFirst comes before the statement, unless it stores the rows
- * of a query of no table (`isQuery`), which Citus evaluates at the coordinator.
- */
-export function isMeant(target: Target, isQuery = false): string {
-  const { shape, code, oid } = target;
-  if (shape.distributedByCitus === true && !isQuery) return 'true';
-  const relation = relationName(target);
-  // In a session of the owner, who may not use the gateway's functions, whatever runs has the owner's rights.
-  const isOutOfReach = code.functionsIn === 'headgate_functions' && code.as === 'owner';
-  return code.functionsIn === null || isOutOfReach
-    ? stillNames(relation, oid)
-    : namesAsParsed(code.functionsIn, relation, oid);
-}
-
-/**
- * Right before a statement that writes into the target and cannot have the condition itself; none: it has it. PostgreSQL learns of renamings when it takes a
- * lock that it does not hold yet: after these two it takes none until it has read the name again.
- */
-export function isMeantFirst(target: Target): readonly string[] {
-  if (target.shape.distributedByCitus !== true) return [];
-  const name = relationName(target);
-  return [`lock table only ${name} in row exclusive mode`, `select where ${stillNames(name, target.oid)}`];
-}
 
 /** Of a query of no table whose rows are written into the target: isMeant and underPath. */
 function whereMeant(target: Target): string {

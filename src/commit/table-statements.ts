@@ -6,9 +6,11 @@ import { relationName } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
 import type { SessionFacts, PreparedStatement, StatementStep } from './commit-connection.ts';
 import { limits } from '../config/limits.ts';
+import { typeOids } from '../relations/shape.ts';
 import {
   holdCodeStep,
   holdPlainStatement,
+  isMeantFirst,
   lockMessages,
   noStatisticsSql,
   numberSql,
@@ -26,7 +28,6 @@ import {
   confirmCataloguedStatement,
   confirmStatement,
   isKeyed,
-  isMeantFirst,
   lockStatements,
   removeStatement,
   settingStatements,
@@ -34,7 +35,6 @@ import {
   storeStatement,
   storingTypes,
   storeValuesStatement,
-  typeOids,
 } from './statements.ts';
 import { CountedBackoff } from './counted-backoff.ts';
 import { documentLength, executeMessages, parseMessage } from './wire-message.ts';

@@ -189,7 +189,15 @@ const columnSql = `pg_catalog.json_build_object(
       and (c.relkind <> 'v' or pg_catalog.pg_column_is_updatable(a.attrelid, a.attnum, false)))`;
 
 /** pg_type.oid */
-export const typeOids = { bytea: 17, text: 25, json: 114, varchar: 1043, jsonb: 3802 } as const;
+export const typeOids = {
+  bytea: 17,
+  int8: 20,
+  text: 25,
+  oid: 26,
+  json: 114,
+  varchar: 1043,
+  jsonb: 3802,
+} as const;
 
 export interface ShapeChoice {
   /** What to do with a key that already exists; null: replace the row if there is a key to find it by. */
