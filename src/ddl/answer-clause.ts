@@ -5,7 +5,8 @@
  * its table, shown with every key masked, and sealed as a whole. Refuses what does not belong there, and what the expressions' own parser
  * refuses, with its position. Uses only the seal and the ids that it is given.
  */
-import { Cursor, StatementError, encodeText, maskLiterals } from './cursor.ts';
+import { Cursor, StatementError } from './cursor.ts';
+import { encodeText, maskLiterals } from './literals.ts';
 import type { Name } from './cursor.ts';
 import { expressionSource, optionWords } from './validate-clause.ts';
 import type { ExpressionSource, ValidateClause } from './validate-clause.ts';

@@ -3,7 +3,8 @@
  * left to PostgreSQL), and the definitions of columns that INCLUDE fills and the list does not declare. Refuses (0A000) types that have no equivalent in
  * PostgreSQL, and what can never be filled. Pure.
  */
-import { StatementError, encodeText } from './cursor.ts';
+import { StatementError } from './cursor.ts';
+import { encodeText } from './literals.ts';
 import type { Cursor } from './cursor.ts';
 import type { SqlToken } from './scanner.ts';
 import { quoteIdentifier } from '../kit/sql-text.ts';

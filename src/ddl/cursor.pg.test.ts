@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { clientOfServer } from '../../test/support/postgres.ts';
 import { toBytes } from '../../test/support/ddl-rooms.ts';
-import { literalOf, nameOf, Undecodable } from './cursor.ts';
+import { literalOf, nameOf, Undecodable } from './literals.ts';
 import { Scanner } from './scanner.ts';
 
 const client = clientOfServer();

@@ -9,7 +9,8 @@
  *   open two cursors, in a transaction → compile the check → fetch a page, judge it, in turns with other work → … → the lines
  */
 import type { ExplainRequest, ExplainedTable, SqlSession, SessionQueries } from '../types/sql.ts';
-import { StatementError, type Cursor, encodeText, type Name } from './cursor.ts';
+import { StatementError, type Cursor, type Name } from './cursor.ts';
+import { encodeText } from './literals.ts';
 import { type Option, parseOptions, refuseUnknown } from './options.ts';
 import { type StatementPlan, displayName, callerSchemas, relationArgument } from './plan.ts';
 import { explainPlan, functionCall, linesPlan } from './result-plans.ts';

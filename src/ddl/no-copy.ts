@@ -3,8 +3,8 @@
  * have. Takes a rewriter, returns one that refuses them (0A000), with their position, before anything is sent. Pure.
  */
 import type { RewriteSql } from '../types/sql.ts';
-import { Cursor, lexable } from './cursor.ts';
-import { statementsOf } from './scanner.ts';
+import { Cursor } from './cursor.ts';
+import { lexable, statementsOf } from './scanner.ts';
 
 export function withoutCopy(rewrite: RewriteSql): RewriteSql {
   return (sql, session) => {

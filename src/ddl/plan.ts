@@ -4,7 +4,7 @@
  */
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
 import type { Cursor, Name } from './cursor.ts';
-import { dollarQuote, encodeText } from './cursor.ts';
+import { dollarQuote, encodeText } from './literals.ts';
 
 /** Headgate's own text (bytes), optionally with the position that it stands for, or a range of the client's text, which keeps its positions. */
 export type PlanText =

@@ -4,7 +4,7 @@
  * not be UTF-8.
  */
 import { quoteIdentifier } from '../kit/sql-text.ts';
-import { dollarQuote } from './cursor.ts';
+import { dollarQuote } from './literals.ts';
 import type { Name } from './cursor.ts';
 import { callPieces, pieceText, relationArgument } from './plan.ts';
 import type { Argument, PlanText, StatementPlan } from './plan.ts';

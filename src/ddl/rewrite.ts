@@ -11,9 +11,10 @@ import { limits } from '../config/limits.ts';
 import { SqlFailure } from '../errors/refusals.ts';
 import type { SqlError } from '../errors/refusals.ts';
 import { createTable, isWebhookTable } from './create-table.ts';
-import { Cursor, StatementError, lexable } from './cursor.ts';
+import { Cursor, StatementError } from './cursor.ts';
+import { lexable, statementsOf } from './scanner.ts';
 import { explainStatement } from './explain-statement.ts';
-import type { Lexical } from './cursor.ts';
+import type { Lexical } from './literals.ts';
 import { alterTable, databaseStatement, describe, flush, show } from './other-statements.ts';
 import { assemble } from './plan.ts';
 import type { PlanText, StatementPlan } from './plan.ts';
@@ -25,7 +26,6 @@ import {
   replaceSecret,
 } from './secret-statements.ts';
 import { mayNameRwCatalog, rwCatalog } from './risingwave-relations.ts';
-import { statementsOf } from './scanner.ts';
 import type { StatementText } from './scanner.ts';
 import { createToken, dropToken } from './token-statements.ts';
 import { typeNames } from './type-names.ts';

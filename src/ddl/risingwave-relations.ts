@@ -3,7 +3,7 @@
  * `rw_catalog`. Takes a statement, returns it with a query in the place of each such name, or null if there is none. Pure.
  */
 import { Cursor } from './cursor.ts';
-import type { Lexical } from './cursor.ts';
+import type { Lexical } from './literals.ts';
 import type { PlanText, StatementPlan } from './plan.ts';
 import type { StatementText } from './scanner.ts';
 

@@ -209,6 +209,18 @@ function lineEnd(text: string, start: number): number {
   return text.length;
 }
 
+/** Encodings in which the second byte of a character may look like ASCII, such as a backslash. */
+const shiftingEncodings = new Set(['SJIS', 'SHIFT_JIS_2004', 'BIG5', 'GBK', 'UHC', 'GB18030', 'JOHAB']);
+const high = /[\x80-\xff]/;
+
+/** The same text with the same length, in which nothing looks like ASCII that is not. */
+export function lexable(text: string, encoding: string): string {
+  if (!shiftingEncodings.has(encoding) || !high.test(text)) return text;
+  // In the Japanese encodings, A0 to DF are characters of one byte.
+  const pair = encoding.startsWith('S') ? /[\x80-\x9f\xe0-\xff][^]/g : /[\x80-\xff][^]/g;
+  return text.replace(pair, '\xff\xff');
+}
+
 export interface StatementText {
   /** First byte of the first token. */
   readonly start: number;

@@ -4,10 +4,10 @@
  * quotes and schema: `"string"` and `public.string` remain whatever type of that name the owner has. Pure.
  */
 import type { RewriteSql } from '../types/sql.ts';
-import { Cursor, lexable } from './cursor.ts';
-import type { Lexical } from './cursor.ts';
+import { Cursor } from './cursor.ts';
+import { lexable, splitStatements } from './scanner.ts';
+import type { Lexical } from './literals.ts';
 import { type PlanText, type StatementPlan, assemble } from './plan.ts';
-import { splitStatements } from './scanner.ts';
 import type { SqlToken, StatementText } from './scanner.ts';
 
 const constraintWords = new Set(['constraint', 'primary', 'unique', 'check', 'foreign', 'exclude', 'like']);

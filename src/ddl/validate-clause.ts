@@ -5,7 +5,8 @@
  * position. Uses only the seal and the ids that it is given.
  */
 import { sealCheck } from '../catalog/seals.ts';
-import { decodeText, maskLiterals, nameOf, Undecodable, StatementError } from './cursor.ts';
+import { StatementError } from './cursor.ts';
+import { decodeText, maskLiterals, nameOf, Undecodable } from './literals.ts';
 import { expandSender, hintForSender } from '../senders/senders.ts';
 import type { Caution, SenderDemands } from '../senders/senders.ts';
 import type { DdlContext, ParsedCheck } from './statement-context.ts';
