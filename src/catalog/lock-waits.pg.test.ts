@@ -10,6 +10,8 @@ import { sampleOf } from '../../test/support/sample.ts';
 import { until } from '../../test/support/until.ts';
 import { migrate, readMigrations } from './migrate.ts';
 import { readOwned } from './role-queries.ts';
+import { readSizes, readTables } from './queries.ts';
+import { readAround } from './snapshot-cache.ts';
 
 /** Whoever waits for a lock fails the test at once. */
 const impatient = `SET statement_timeout = '5s'`;
@@ -92,6 +94,31 @@ function nobodyWaitsOn(bin: string): void {
     assert.deepEqual([...picture.snapshot.unusable.keys()], ['mal\0shown']);
     await mallory.client.query('COMMIT');
     await waiting;
+  });
+
+  test('the catalog leaves out all tables of an owner who locks one after the other, and reads those of others', async () => {
+    const names = Array.from({ length: 8 }, (_, i) => `mal.turn_${i}`);
+    for (const name of names)
+      await mallory.run(`CREATE TABLE ${name} (n int DEFAULT 1) WITH (connector = 'webhook')`);
+    await root.run(webhook('calm'));
+    const oids = (await readSizes(reader.client)).map(({ relation }) => relation);
+    let tries = 0;
+    await mallory.client.query('BEGIN');
+    const { read, locked } = await readAround(
+      reader.client,
+      oids,
+      { locked: [], faulty: new Map() },
+      // Behind the last look at the locks.
+      async (which) => {
+        await mallory.client.query(`LOCK TABLE ${names[tries++]}`);
+        return readTables(reader.client, which);
+      },
+    );
+    await mallory.client.query('ROLLBACK');
+    assert.deepEqual([tries, locked.length >= names.length], [3, true]);
+    assert.ok(read.rows.some(({ table_name }) => table_name === 'calm'));
+    await mallory.client.query(`DROP TABLE ${names.join(', ')}`);
+    await root.client.query('DROP TABLE calm');
   });
 
   test('repairs of the catalog do not wait for the locks of table owners, and blocked ones run later', async () => {
