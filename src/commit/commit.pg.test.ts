@@ -210,9 +210,11 @@ suite('a commit stores a group of documents', () => {
   });
 
   test('a commit waits for the disk unless the table has webhook.wait_for_persistence = false', async (t) => {
-    const { client, targetOf, send } = await webhookRoom(t);
+    const { client, database, targetOf, send } = await webhookRoom(t);
     await runOurs(client, create('waits'));
+    // Also where the database is configured not to wait.
     await client.query(`
+      alter database ${database.name} set synchronous_commit = off;
       create table seen (setting text);
       create function note() returns trigger language plpgsql as
         $$ begin insert into seen values (current_setting('synchronous_commit')); return new; end $$;
