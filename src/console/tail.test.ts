@@ -141,6 +141,26 @@ test('a tail line of a refused request has the id of its stored row, or comes a 
   assert.deepEqual(told, [[401, undefined]]);
 });
 
+test('the tail tells each of the refused requests that differ in time or address alone with its own id', () => {
+  const ring = new OutcomeTail(() => 0, true);
+  const observe = observers(ring.readers);
+  const table = { database: 'dev', schema: 'public', table: 'a', oid: 7 };
+  const code = 'signature_failed';
+  const requests = [
+    { arrivedAtMs: 1, remoteAddress: '::1' },
+    { arrivedAtMs: 2, remoteAddress: '::1' },
+    { arrivedAtMs: 2, remoteAddress: '::2' },
+  ];
+  for (const it of requests) observe(answered('a', { table, status: 401, code, rows: 0, ...it }));
+  ring.stored(requests.map((it, i) => ({ database: 'dev', oid: 7, code, id: `${i}`, ...it })));
+  let told: readonly TailLine[] = [];
+  ring.watch(({ lines }) => void (told = lines))();
+  assert.deepEqual(
+    told.map(({ refusal }) => refusal),
+    ['0', '1', '2'],
+  );
+});
+
 test('the tail does not give the id of a forgotten request to a later batch', () => {
   let now = 0;
   const ring = new OutcomeTail(() => now, true);
