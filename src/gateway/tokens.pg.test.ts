@@ -142,6 +142,13 @@ test('gateway requests without the right token that leave their bodies unsent ke
     assert.equal((await gateway.sql('SELECT 1', '/v1/sql', { headers })).status, 200);
 });
 
+test('gateway requests that have ended make room for others', async (t) => {
+  const gateway = await openTestGateway(t, await testDatabase(t), {
+    limits: { ...limits, gatewayRequestsMax: 2 },
+  });
+  for (let i = 0; i < 5; i++) assert.equal((await gateway.sql('SELECT 1')).status, 200);
+});
+
 test('a token is neither accepted nor refused while the database is away, and a missing token table is reported', async (t) => {
   const database = await testDatabase(t);
   const away = await openTestGateway(t, database, {
