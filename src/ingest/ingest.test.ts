@@ -5,6 +5,7 @@ import type { Target } from '../types/target.ts';
 import type { Arrival } from '../types/request.ts';
 import type { Outcome } from '../types/rows.ts';
 import { Ingest } from './ingest.ts';
+import type { Stages } from './request-progress.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 
 const large = 1024 * 1024;
@@ -23,7 +24,7 @@ function arrival(body: Buffer): Arrival {
 }
 
 /** `seen` receives the memory of the rows. */
-const deps = (outcome: Outcome, of: Target = target, seen: Buffer[] = []) =>
+const deps = (outcome: Outcome, of: Target = target, seen: Buffer[] = [], more: Partial<Stages> = {}) =>
   new Ingest({
     way: {
       find: () => of,
@@ -36,6 +37,7 @@ const deps = (outcome: Outcome, of: Target = target, seen: Buffer[] = []) =>
     },
     catalog: { refresh: () => Promise.resolve() },
     clock: () => 0,
+    ...more,
   });
 
 /** A document of so many bytes. */
@@ -70,4 +72,15 @@ test('a request body is not released while some of it may wait to be written to 
     await deps({ kind, refusal: refusal('deadline') }).submit(arrival(body), hooks);
     assert.equal(body[large - 1], ']'.charCodeAt(0));
   }
+});
+
+test('a request with the id of another delivery is accepted only if it is kept for the owner', async () => {
+  const differs: Outcome = { kind: 'aborted', refusal: refusal('delivery_differs') };
+  const submit = (isKept: boolean) =>
+    deps(differs, target, [], { apart: { keep: () => Promise.resolve(isKept) } }).submit(
+      arrival(Buffer.from('{}')),
+      hooks,
+    );
+  assert.deepEqual(await submit(true), { kind: 'kept apart', rows: 1, status: 202 });
+  await assert.rejects(submit(false), { refusal: refusal('engine_unavailable') });
 });

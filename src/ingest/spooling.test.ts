@@ -5,6 +5,7 @@ import { emptySnapshot, keyOfName } from '../catalog/snapshot.ts';
 import { deferred } from '../kit/promises.ts';
 import { TableGate } from '../spool/table-order.ts';
 import type { Outcome } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import { Spooling } from './spooling.ts';
 import type { DiskSpool } from './pipeline.ts';
@@ -85,4 +86,32 @@ test('a table with a full lane spools at once without refusing a request first',
   gate.hold();
   gate.open();
   assert.throws(() => stages.admit(target, 10), /too many requests are waiting/);
+});
+
+test('a request whose commit is unknown is spooled only if storing it again stores nothing twice', async () => {
+  const unknown: Outcome = { kind: 'unknown', refusal: refusal('commit_unknown') };
+  const once = { parts: [], headers: new Set<string>(), windowS: settings.spoolHours * 3_600 + 1, shown: '' };
+  const spooled = { kind: 'spooled', rows: 1, status: 202, wasInLane: true };
+  const submit = (of: Target, delivery: object) => {
+    const gate = new TableGate(of.oid);
+    const room: DiskSpool = {
+      gateOf: () => gate,
+      knownGate: () => gate,
+      admit: () => undefined,
+      append: () => Promise.resolve(),
+    };
+    const tables = new Map([[keyOfName(of), of]]);
+    const known = () => ({ snapshot: { ...emptySnapshot, tables }, ageMs: 0 });
+    const lanes = { admit: () => undefined, submit: () => Promise.resolve(unknown) };
+    const disk = { spoolOf: () => room, opened: () => Promise.resolve() };
+    const to = { catalog: { ...catalog, known }, lanes, gate: null, disk };
+    const stages = new Spooling(to, settings, () => undefined, never);
+    return stages.submit({ ...rowsOf(of, '1'), ...delivery }, arrival, body);
+  };
+  assert.deepEqual(await submit(target, {}), unknown);
+  assert.deepEqual(await submit({ ...target, dedupe: once }, {}), unknown);
+  assert.deepEqual(await submit({ ...target, dedupe: once }, { delivery: 'a' }), spooled);
+  // Its id would be forgotten before the spool has to be empty.
+  const briefly = { ...once, windowS: once.windowS - 1 };
+  assert.deepEqual(await submit({ ...target, dedupe: briefly }, { delivery: 'a' }), unknown);
 });
