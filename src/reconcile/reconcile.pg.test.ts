@@ -192,6 +192,19 @@ suite('reconcile withstands an API that lies', () => {
         /^(GET|POST) \/repos\/o\/r\/hooks\/7\/deliveries\S* Bearer ghp_hidden$/.test(it),
       ),
     );
+    // Another owner does not get the token with the table.
+    await root.run('CREATE ROLE mallory; ALTER TABLE h OWNER TO mallory');
+    const calls = api.asked.length;
+    const reconciler = await reconciling(true);
+    let said = '';
+    await until(async () => {
+      const [row] = await root.run('SELECT problem FROM headgate.gaps WHERE problem IS NOT NULL');
+      said = typeof row?.[0] === 'string' ? row[0] : '';
+      return said !== '';
+    });
+    await reconciler.close();
+    assert.match(said, /may not use the secret/);
+    assert.equal(api.asked.length, calls);
   });
 
   test('reconcile rests longer after each 401, reports each reason once, and uses a changed token at once', async (t) => {
