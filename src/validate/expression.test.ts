@@ -155,7 +155,11 @@ test('a VALIDATE expression finds headers in any case and reads them as UTF-8', 
   );
   assert.equal(accepts(check, request(['x', 'Schl\xfcssel']), 'Schlüssel'), false, 'latin1 is not UTF-8');
   assert.equal(accepts(check, request([])), false);
-  assert.equal(accepts(check, request(['x', '']), ''), false, 'an empty secret');
+  const listed = "secure_compare_any(headers->>'x', ARRAY[s, s])";
+  for (const text of [check, listed]) {
+    assert.equal(accepts(text, request(['x', 'key'])), true);
+    assert.equal(accepts(text, request(['x', '']), ''), false, 'an empty secret');
+  }
 });
 
 test('the variable headers of VALIDATE has lower-case names without repetition', () => {
@@ -189,6 +193,15 @@ test('a VALIDATE expression reads method, path, query, url and now()', () => {
     accepts(`${check} AND extract(epoch from now()) = 1700000000 AND now() = to_timestamp(1700000000)`, of),
     true,
   );
+});
+
+test('BETWEEN in a VALIDATE expression includes both bounds', () => {
+  const inside = (value: number) =>
+    accepts(`${check} AND (headers->>'n')::int BETWEEN 2 AND 4`, request(['x', 'key', 'n', String(value)]));
+  assert.deepEqual([1, 2, 3, 4, 5].map(inside), [false, true, true, true, false]);
+  const outside = `${check} AND (headers->>'n')::int NOT BETWEEN 2 AND 4`;
+  const isOutside = (value: number) => accepts(outside, request(['x', 'key', 'n', String(value)]));
+  assert.deepEqual([1, 2, 3, 4, 5].map(isOutside), [true, false, false, false, true]);
 });
 
 test('a VALIDATE expression reads form bodies', () => {
