@@ -174,13 +174,15 @@ test('PostgreSQL gets PG_GRANDPARENT_PID only for the pid of a running process o
 });
 
 test('a PostgreSQL of another container is noticed by its socket, and Headgate refuses to start', async (t) => {
-  const socket = join(await folderFor(t), '.s.PGSQL.5432');
+  const dataDir = join(await folderFor(t), 'data');
+  await fromTemplate(dataDir);
+  await mkdir(join(dataDir, 'pg', 'run'), { recursive: true });
+  const socket = join(dataDir, 'pg', 'run', '.s.PGSQL.5432');
   await refuseUnseenServer('the cluster', socket, 0);
   const server = createServer().listen(socket);
   await once(server, 'listening');
   onEnd(t, 'server', () => new Promise<void>((resolve) => void server.close(() => resolve())));
-  await assert.rejects(refuseUnseenServer('the cluster', socket, 100), {
-    name: 'EngineError',
-    message: /in use by a PostgreSQL that this process cannot see/,
-  });
+  const refused = { name: 'EngineError', message: /in use by a PostgreSQL that this process cannot see/ };
+  await assert.rejects(refuseUnseenServer('the cluster', socket, 100), refused);
+  await assert.rejects(openOnce(t, dataDir), refused);
 });
