@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { test } from 'node:test';
+import { ModelFiles } from '../../test/support/model-files.ts';
+import { targetOf } from '../../test/support/rows.ts';
+import { until } from '../../test/support/until.ts';
+import type { CommitPools } from '../commit/commit-pools.ts';
+import { fixedKeys } from '../secrets/key-ring.ts';
+import type { Group } from '../types/rows.ts';
+import { DatabaseSpool } from './database-spool.ts';
+import { Drainer } from './drainer.ts';
+import { encodeRequest } from './kept-request.ts';
+
+test('spooled requests of another database of the same name stay on the disk until that answers', async () => {
+  const kept = await DatabaseSpool.open({
+    database: 'dev',
+    folder: 'root/dev',
+    files: new ModelFiles(),
+    ring: fixedKeys(Buffer.alloc(32, 7)),
+    segmentBytes: 4_096,
+    bytesLeft: () => Infinity,
+    bytesFree: () => Infinity,
+    bytesOfOwner: () => 0,
+    ownersOf: () => new Map(),
+    hasSeveralOwners: () => false,
+    random: randomBytes,
+    clock: () => 0,
+    nowMs: () => 0,
+    ageMsMax: Infinity,
+    observe: () => undefined,
+  });
+  kept.home = 'server, 5';
+  const target = targetOf({ oid: 7 });
+  const gate = kept.gateOf(7);
+  gate.fill(0);
+  const head = {
+    method: 'POST',
+    requestTarget: '/',
+    rawHeaders: [],
+    arrivedAtMs: 1,
+    remoteAddress: '::1',
+  };
+  await kept.append(target, gate, encodeRequest(head, Buffer.from('{"n":1}')));
+  let home = 'server, 6';
+  const client = {
+    query: async () => ({ rows: [{ home, relation: null, position: null }] }),
+    release: () => undefined,
+  };
+  const handed: string[] = [];
+  const drainer = new Drainer(kept, {
+    database: 'dev',
+    engine: { unavailable: null },
+    catalog: { current: () => target, isWatching: () => true, refresh: () => Promise.resolve() },
+    pools: { connect: async () => client } as unknown as CommitPools,
+    commit: {
+      groupRows: () => 10,
+      handOver: async ({ members }: Group) => {
+        handed.push(...members.map(({ documents }) => documents.bytes.toString()));
+        return { kind: 'committed' };
+      },
+    },
+    observe: () => undefined,
+    clock: () => 0,
+  });
+  await until(() => drainer.holds.length + handed.length > 0);
+  assert.deepEqual([drainer.holds.map(({ oid, isForeign }) => [oid, isForeign]), handed], [[[7, true]], []]);
+  home = 'server, 5';
+  drainer.wake();
+  await until(() => handed.length > 0);
+  assert.match(handed.join(), /\{"n":1\}/);
+  await until(() => drainer.holds.length === 0);
+  await drainer.close();
+  await kept.close();
+});
