@@ -6,8 +6,8 @@ import { SqlFailure } from '../errors/refusals.ts';
 import type { RequestCheck } from '../types/request.ts';
 import { openSecrets } from './table-compiler.ts';
 import type { CatalogRow, FoundSecret } from './catalog-rows.ts';
-import { makeCheck, ofTopics, snsOf } from './snapshot.ts';
-import type { Compiles } from './snapshot.ts';
+import { makeCheck, ofTopics, snsOf } from './target.ts';
+import type { Compiles } from './target.ts';
 
 /** A secret as a clause names it, and as the asking session sees it: null, there is none of this name. */
 export interface NamedSecret {

@@ -27,9 +27,9 @@ import { dedupeOf } from '../types/table-options.ts';
 import type { Dedupe } from '../types/table-options.ts';
 import { pinned, readTables } from './queries.ts';
 import { readForeignSecrets, readOwned, readOwnedBy, readSecrets } from './role-queries.ts';
-import { methodsOf, openSource, shapeProblem } from './snapshot.ts';
+import { methodsOf, openSource, shapeProblem } from './target.ts';
 import type { CatalogRow } from './catalog-rows.ts';
-import type { CheckSource } from './snapshot.ts';
+import type { CheckSource } from './target.ts';
 
 export interface CatalogTableQuery {
   readonly database: string;

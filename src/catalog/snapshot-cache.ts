@@ -18,7 +18,8 @@ import type {
   TableVersions,
 } from './queries.ts';
 import { emptySnapshot, keyOfName, nextSnapshot, tableKey } from './snapshot.ts';
-import type { Compiles, Snapshot } from './snapshot.ts';
+import type { Snapshot } from './snapshot.ts';
+import type { Compiles } from './target.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
 import { faultOf, isConnectionLost, lockNotAvailable, sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../config/limits.ts';

@@ -10,7 +10,7 @@ import { quoteIdentifier as quote } from '../kit/sql-text.ts';
 import type { StageContext } from '../observe/context.ts';
 import { SnapshotCache } from './snapshot-cache.ts';
 import { tableKey } from './snapshot.ts';
-import type { Compiles } from './snapshot.ts';
+import type { Compiles } from './target.ts';
 import { look, lookAt, pinned, watch, watched } from './queries.ts';
 import type { AskedTables, SnapshotCheck, Watch } from './queries.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { unusableTarget } from '../catalog/snapshot.ts';
+import { unusableTarget } from '../catalog/target.ts';
 import type { Arrival } from '../types/request.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';

@@ -8,7 +8,7 @@
 import { randomBytes } from 'node:crypto';
 import type { ReplayRequest, TestAnswer } from './api.ts';
 import type { Catalog, CatalogTableQuery } from '../catalog/catalog.ts';
-import type { CheckSource } from '../catalog/snapshot.ts';
+import type { CheckSource } from '../catalog/target.ts';
 import { senderOf } from '../senders/senders.ts';
 import type { SignedRequest } from '../senders/senders.ts';
 import { Refused, SqlFailure } from '../errors/refusals.ts';

@@ -6,7 +6,7 @@
  * question cannot be parsed, and what the catalog throws. Keeps nothing.
  */
 import type { Catalog, CatalogTable } from '../catalog/catalog.ts';
-import type { CheckSource } from '../catalog/snapshot.ts';
+import type { CheckSource } from '../catalog/target.ts';
 import { deliveryOf } from '../decode/delivery.ts';
 import type { Dedupe } from '../types/table-options.ts';
 import type { CheckRequest } from '../types/request.ts';

@@ -13,7 +13,7 @@ import type { Engine } from '../engine/engine.ts';
 import type { StageContext } from '../observe/context.ts';
 import { keepSpooled } from '../reject/spool-refusals.ts';
 import type { Throttle } from './throttle.ts';
-import { unusableTarget } from '../catalog/snapshot.ts';
+import { unusableTarget } from '../catalog/target.ts';
 import type { Group, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { unusableTarget } from '../catalog/snapshot.ts';
+import { unusableTarget } from '../catalog/target.ts';
 import { limits } from '../config/limits.ts';
 import { Throttle, type ThrottleInput } from './throttle.ts';
 

@@ -3,7 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { TableGate } from '../../spool/table-order.ts';
-import { unusableTarget } from '../../catalog/snapshot.ts';
+import { unusableTarget } from '../../catalog/target.ts';
 import { Refused } from '../../errors/refusals.ts';
 import { SpoolServer } from './spool-server.ts';
 import { SpoolClient } from './spool-client.ts';
