@@ -3,6 +3,7 @@
  * nobody serves, returns a Postmaster; refuses with EngineError; reports the server's log lines as `engine.said`.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Writable } from 'node:stream';
 import { readLines } from '../kit/read-lines.ts';
@@ -11,8 +12,7 @@ import { limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
 import { fixedSettings, logicalSettings } from './embedded-config.ts';
 import { EngineError } from './engine.ts';
-import { readPidFile, strangerEnv } from './orphaned-server.ts';
-import { killServer, sendSelf, startedBy } from './server-processes.ts';
+import { holderOf, killServer, sendSelf, startedBy } from './server-processes.ts';
 import { childEnv, type SystemUser } from './system-user.ts';
 
 /**
@@ -134,4 +134,27 @@ export class Postmaster {
   #releaseWatchdog(): void {
     (this.#child.stdio[3] as Writable | null)?.end('\n');
   }
+}
+
+interface PidFile {
+  readonly pid: number;
+  readonly status: string;
+}
+
+export async function readPidFile(cluster: string): Promise<PidFile | null> {
+  const text = await readFile(join(cluster, 'postmaster.pid'), 'latin1').catch(() => '');
+  const lines = text.split('\n');
+  const pid = Number(lines[0]);
+  return Number.isInteger(pid) && pid > 0 ? { pid, status: lines[7]?.trim() ?? '' } : null;
+}
+
+/**
+ * In a restarted container the pid in postmaster.pid may be that of another process of the same user, and PostgreSQL
+ * would refuse to start because of it. pg_ctl uses this variable to tell PostgreSQL to disregard one pid; it is set
+ * only if that pid certainly does not serve a cluster of Headgate's. PostgreSQL's check of shared memory still applies.
+ */
+export async function strangerEnv(cluster: string, user: SystemUser | null): Promise<Record<string, string>> {
+  const file = await readPidFile(cluster);
+  if (file === null || (await holderOf(file.pid, cluster, user)).is !== 'stranger') return {};
+  return { PG_GRANDPARENT_PID: String(file.pid) };
 }

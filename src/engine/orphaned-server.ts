@@ -3,27 +3,14 @@
  * other is left alone. Takes a cluster whose data directory is locked; refuses with EngineError or DataDirInUse while
  * something serves it. Never removes postmaster.pid: that file is PostgreSQL's own guard.
  */
-import { readFile } from 'node:fs/promises';
 import { connect } from 'node:net';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../config/limits.ts';
 import { DataDirInUse } from './data-dir-lock.ts';
+import { readPidFile } from './embedded-process.ts';
 import { EngineError } from './engine.ts';
 import { holderOf, killServer, sendAs } from './server-processes.ts';
 import type { SystemUser } from './system-user.ts';
-
-interface PidFile {
-  readonly pid: number;
-  readonly status: string;
-}
-
-export async function readPidFile(cluster: string): Promise<PidFile | null> {
-  const text = await readFile(join(cluster, 'postmaster.pid'), 'latin1').catch(() => '');
-  const lines = text.split('\n');
-  const pid = Number(lines[0]);
-  return Number.isInteger(pid) && pid > 0 ? { pid, status: lines[7]?.trim() ?? '' } : null;
-}
 
 /**
  * Stops a postmaster that outlived its Headgate, so that this one can start its own. The lock of the data directory may
@@ -86,15 +73,4 @@ export function listens(path: string): Promise<boolean> {
     });
     socket.once('error', (error: NodeJS.ErrnoException) => resolve(error.code === 'EAGAIN'));
   });
-}
-
-/**
- * In a restarted container the pid in postmaster.pid may be that of another process of the same user, and PostgreSQL
- * would refuse to start because of it. pg_ctl uses this variable to tell PostgreSQL to disregard one pid; it is set
- * only if that pid certainly does not serve a cluster of Headgate's. PostgreSQL's check of shared memory still applies.
- */
-export async function strangerEnv(cluster: string, user: SystemUser | null): Promise<Record<string, string>> {
-  const file = await readPidFile(cluster);
-  if (file === null || (await holderOf(file.pid, cluster, user)).is !== 'stranger') return {};
-  return { PG_GRANDPARENT_PID: String(file.pid) };
 }
