@@ -24,7 +24,7 @@ import { refusal } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { handshakeRefusal, originRule, WebSocketDoor } from './websocket.ts';
 import type { OriginRule } from './websocket.ts';
-import { createRefusalReplies } from './reply.ts';
+import { createRefusalReplies } from './refusal-reply.ts';
 import type { WebhookReply } from './reply.ts';
 import { isIngestTarget, webhookPrefix } from '../ingest/routes.ts';
 import { Backlogs } from './unacked.ts';

@@ -1,6 +1,6 @@
 /**
- * Answers, made once. Takes refusals and row counts; returns status, raw header lists and bodies ready to be
- * written; touches nothing. Bodies are ASCII (other characters are escaped), so one char is one byte.
+ * Answers to requests that were taken, and to preflights. Takes row counts and answers that tables' owners have chosen; returns status, raw header
+ * lists and bodies ready to be written; touches nothing. Bodies of Headgate's own are ASCII, so one char is one byte.
  */
 import { rememberedOf } from '../kit/memoize.ts';
 import { often } from '../http/exchange.ts';
@@ -9,8 +9,7 @@ import { onlyHeader } from '../kit/header.ts';
 import type { Arrival } from '../types/request.ts';
 import type { CommittedAnswer, HandshakeAnswer } from '../types/answers.ts';
 import type { KeptApart, Spooled } from '../types/rows.ts';
-import type { Refusal, RefusalCode } from '../errors/refusals.ts';
-import { refusal, refusals } from '../errors/refusals.ts';
+import type { RefusalCode } from '../errors/refusals.ts';
 
 export interface WebhookReply extends HttpReply {
   readonly code: RefusalCode | 'committed' | 'handshake' | 'spooled';
@@ -35,29 +34,6 @@ export function reply(
     ...extra,
   ];
   return { status, code, rows, headers, body };
-}
-
-function asciiJson(value: unknown): string {
-  return JSON.stringify(value).replace(
-    /[\u007f-\uffff]/g,
-    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
-}
-
-/** Headers that HTTP requires in answers of that kind, names and values in turn. */
-const headersOf: { readonly [code in RefusalCode]?: readonly string[] } = {
-  encoding_unsupported: ['Accept-Encoding', 'gzip, deflate, br'],
-  upgrade_required: ['Upgrade', 'websocket', 'Connection', 'Upgrade', 'Sec-WebSocket-Version', '13'],
-};
-
-function refusalReply(it: Refusal, extra: string[] = []): WebhookReply {
-  const body = asciiJson({ error: it.message, code: it.code });
-  const allow = it.code === 'method_not_allowed' ? ['Allow', it.allow ?? 'POST'] : [];
-  return reply(refusals[it.code].status, it.code, 0, body, [
-    ...allow,
-    ...(headersOf[it.code] ?? []),
-    ...extra,
-  ]);
 }
 
 type AskedHeaders = Pick<Arrival, 'rawHeaders' | 'header'>;
@@ -143,11 +119,6 @@ export function keptApartReply(
   return { ...own, code, rows: 0, headers: [...own.headers, ...keptApartHeaders] };
 }
 
-export function failureReply(requestId: string): WebhookReply {
-  const { code, message } = refusal('internal');
-  return reply(500, code, 0, asciiJson({ error: message, code, request_id: requestId }));
-}
-
 /** The answer to a preflight: any origin may POST with the headers it asks for. */
 export function preflightReply(requested: string | undefined): HttpReply {
   const headers = [
@@ -160,25 +131,4 @@ export function preflightReply(requested: string | undefined): HttpReply {
     '600',
   ];
   return { status: 204, headers, body: '' };
-}
-
-/** Returns the reply to a refusal. A 503, and the like, says when to come back, spread so that senders do not all return at once. */
-export type RefusalReplies = (it: Refusal) => WebhookReply;
-
-export function createRefusalReplies(random: () => number, retryAfterSecondsMax: number): RefusalReplies {
-  const prebuilt = new Map<Refusal, readonly WebhookReply[]>();
-  const variants = (it: Refusal): readonly WebhookReply[] =>
-    it.retryAfterSeconds !== undefined
-      ? [refusalReply(it, ['Retry-After', String(it.retryAfterSeconds)])]
-      : refusals[it.code].status === 503 || it.code === 'sender_overloaded'
-        ? Array.from({ length: retryAfterSecondsMax }, (_, i) =>
-            refusalReply(it, ['Retry-After', String(i + 1)]),
-          )
-        : [refusalReply(it)];
-  for (const code of Object.keys(refusals) as RefusalCode[])
-    prebuilt.set(refusal(code), variants(refusal(code)));
-  return (it) => {
-    const choices = prebuilt.get(it) ?? variants(it);
-    return choices[Math.floor(random() * choices.length)] ?? refusalReply(it);
-  };
 }

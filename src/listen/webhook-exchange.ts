@@ -14,16 +14,10 @@ import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { handshakeRefusal } from './websocket.ts';
 import type { OriginRule } from './websocket.ts';
-import {
-  failureReply,
-  handshakeReply,
-  keptApartReply,
-  ownReply,
-  preflightReply,
-  reply,
-  spooledReply,
-} from './reply.ts';
-import type { RefusalReplies, WebhookReply } from './reply.ts';
+import { handshakeReply, keptApartReply, ownReply, preflightReply, reply, spooledReply } from './reply.ts';
+import type { WebhookReply } from './reply.ts';
+import { failureReply } from './refusal-reply.ts';
+import type { RefusalReplies } from './refusal-reply.ts';
 import { isIngestTarget, isWebhookTarget, webhookTemplate } from '../ingest/routes.ts';
 import type { BodyRules } from '../http/body.ts';
 import type { Arrival } from '../types/request.ts';
