@@ -11,9 +11,10 @@
 import { createHash } from 'node:crypto';
 import type { ClientBase } from 'pg';
 import { limits } from '../config/limits.ts';
-import type { KeyRing, MasterKey } from './key-ring.ts';
+import type { KeyRing } from './key-ring.ts';
+import type { MasterKey } from './key-file.ts';
 import type { Sealing } from './sealing.ts';
-import { MasterKeyError, newMasterKey, readKeyFile, replaceKeyFile } from './key-ring.ts';
+import { MasterKeyError, newMasterKey, readKeyFile, replaceKeyFile } from './key-file.ts';
 import { SealError } from './sealing.ts';
 
 /** Step 1. False: the file already had several keys; a rotation that was interrupted, or prepared by hand, continues. */

@@ -6,8 +6,10 @@
  * and is still opened, by trying every key in turn. The first of the master keys seals, all of them open.
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
-import { fixedKeys, keyIdBytes } from './key-ring.ts';
-import type { KeyRing, MasterKey } from './key-ring.ts';
+import { fixedKeys } from './key-ring.ts';
+import { keyIdBytes } from './key-file.ts';
+import type { KeyRing } from './key-ring.ts';
+import type { MasterKey } from './key-file.ts';
 
 const nonceBytes = 12;
 const tagBytes = 16;

@@ -5,14 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import {
-  fixedKeys,
-  loadMasterKeys,
-  MasterKeyError,
-  parseMasterKey,
-  parseMasterKeys,
-  readKeyFile,
-} from './key-ring.ts';
+import { fixedKeys, loadMasterKeys, parseMasterKeys } from './key-ring.ts';
+import { MasterKeyError, parseMasterKey, readKeyFile } from './key-file.ts';
 import { createSealing, SealError } from './sealing.ts';
 import { putNewKeyInFront, retireOldKeys } from './rotation.ts';
 

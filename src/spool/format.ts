@@ -25,8 +25,8 @@
  */
 import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto';
 import { crc32 } from 'node:zlib';
-import type { MasterKey } from '../secrets/key-ring.ts';
-import { keyIdBytes } from '../secrets/key-ring.ts';
+import type { MasterKey } from '../secrets/key-file.ts';
+import { keyIdBytes } from '../secrets/key-file.ts';
 
 export type Version = 1 | 2;
 

@@ -10,7 +10,8 @@
  *
  * The segment after the one in use is made ahead, so that a disk that fills up takes nothing from the one in use.
  */
-import type { KeyRing, MasterKey } from '../secrets/key-ring.ts';
+import type { KeyRing } from '../secrets/key-ring.ts';
+import type { MasterKey } from '../secrets/key-file.ts';
 import { limits } from '../config/limits.ts';
 import type { SpoolFile, SpoolFiles } from './files.ts';
 import {
