@@ -4,7 +4,8 @@ import { openCatalog } from '../../test/support/catalog.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { within } from '../../test/support/within.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
-import { catalogVersion, migrate, readMigrations } from './migrate.ts';
+import { migrate, readMigrations } from './migrate.ts';
+import { catalogVersion } from './rights.ts';
 import { CatalogError } from './rights.ts';
 
 const create = (name: string, rest = '') =>

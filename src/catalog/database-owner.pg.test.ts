@@ -5,7 +5,8 @@ import { Client } from 'pg';
 import { Door, webhook } from '../../test/support/ddl-door.ts';
 import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
-import { catalogVersion, migrate, readMigrations } from './migrate.ts';
+import { migrate, readMigrations } from './migrate.ts';
+import { catalogVersion } from './rights.ts';
 import { readRights, UntrustedSchema } from './rights.ts';
 
 const migrations = readMigrations();

@@ -8,7 +8,8 @@ import { describeCatalog } from '../../test/support/catalog-described.ts';
 import { onEnd } from '../../test/support/cleanup.ts';
 import { makeOldCatalog, oldVersions } from '../../test/support/old-catalog.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
-import { catalogVersion, migrate, readMigrations } from './migrate.ts';
+import { migrate, readMigrations } from './migrate.ts';
+import { catalogVersion } from './rights.ts';
 
 suite('migrations lead to the current catalog', () => {
   test('a migrated old catalog equals that of a new installation, and an unreleased catalog version is refused', async (t) => {

@@ -9,22 +9,13 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { ClientBase } from 'pg';
-import type { Engine } from '../engine/engine.ts';
-import { writerName } from '../engine/login-names.ts';
-import { makeWriterSql, markOwnRolesSql } from '../engine/owner-logins.ts';
+import { quoteIdentifier as quote } from '../kit/sql-text.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../config/limits.ts';
 import { holdCodeFunction } from '../relations/lock-code.ts';
 import { confirmFunctions, lacksLoginFunction } from '../relations/owner-code.ts';
 import { namedRelation } from '../relations/identifier-check.ts';
-import {
-  CatalogError,
-  readRights,
-  refuseForeign,
-  refuseMissing,
-  refuseUntrusted,
-  refuseWorker,
-} from './rights.ts';
+import { CatalogError, catalogVersion, readRights, refuseMissing } from './rights.ts';
 import { pinned } from './queries.ts';
 
 export interface Migrations {
@@ -83,19 +74,6 @@ function readFolder(name: 'migrations' | 'functions' | 'views'): readonly SqlFil
 }
 
 const joined = (files: readonly SqlFile[]) => files.map(({ sql }) => sql).join('\n');
-
-/** The version of this database's catalog; 0 if there is none. Throws CatalogError if the catalog cannot be trusted. */
-export async function catalogVersion(client: ClientBase): Promise<number> {
-  const rights = await readRights(client);
-  refuseUntrusted(rights);
-  if (rights.owner === null) return 0;
-  refuseMissing(rights);
-  const [found] = await pinned<{ version: number }>(
-    client,
-    'select coalesce(max(version), 0)::int as version from headgate.migration',
-  );
-  return found?.version ?? 0;
-}
 
 /** How often the schema is attempted if another Headgate is creating it at the same time. */
 const attemptsMax = 3;
@@ -196,26 +174,38 @@ function tooNew(found: number, known: number): CatalogError {
   );
 }
 
-/** Catalogs before this version are of Headgates that did not mark the roles that they had made on their own engine. */
-const marksRolesFrom = 166;
-
-/** Before `migrate`: Headgate's own roles stay its own. Throws as `catalogVersion`. */
-export async function markOwnRoles(client: ClientBase, kind: Engine['kind']): Promise<void> {
-  const from = kind === 'embedded' ? await catalogVersion(client) : 0;
-  if (from > 0 && from < marksRolesFrom) await pinned(client, markOwnRolesSql);
+/** Every new version replaces every function, which only its owner may do. */
+async function refuseForeign(client: ClientBase): Promise<void> {
+  const [foreign] = await pinned<{ name: string; owner: string; role: string }>(
+    client,
+    `select o.name, r.rolname::text as owner, current_user::text as role from (
+       select p.oid::regprocedure::text as name, p.proowner as owner from pg_proc p where p.pronamespace = to_regnamespace('headgate')
+       union all
+       select c.oid::regclass::text, c.relowner from pg_class c where c.relnamespace = to_regnamespace('headgate') and c.relkind in ('r', 'v')
+     ) as o join pg_roles r on r.oid = o.owner where not pg_has_role(o.owner, 'USAGE') order by 1 limit 1`,
+  );
+  if (foreign === undefined) return;
+  const role = quote(foreign.role);
+  throw new CatalogError(
+    `${foreign.name} belongs to role ${quote(foreign.owner)}, and a new version of the catalog replaces it: let a superuser give ` +
+      `everything in the schema headgate to ${role}, or run GRANT ${quote(foreign.owner)} TO ${role}`,
+  );
 }
 
-/**
- * Lets the role in that stores rows of tables without code: on Headgate's own engine `headgate_commit`, on others Headgate's role is that
- * role (functions/writer.sql). Throws the engine's error.
- */
-export async function letWriterIn(client: ClientBase, kind: Engine['kind']): Promise<void> {
-  if (kind === 'embedded') {
-    await pinned(client, makeWriterSql);
-    await pinned(client, `call headgate.let_writer_in('${writerName}')`);
-    return;
-  }
-  const [known] = await pinned(client, 'select name from headgate.writer_role');
-  // The database was restored from one of such an engine.
-  if (known !== undefined) await pinned(client, 'call headgate.let_writer_in(null)');
+/** A table is created at the coordinator of a Citus cluster, and only there is it known which tables are webhook tables. */
+async function refuseWorker(client: ClientBase): Promise<void> {
+  const groups = 'pg_catalog.pg_dist_local_group';
+  const [known] = await pinned<{ citus: boolean }>(
+    client,
+    `select to_regclass('${groups}') is not null as citus`,
+  );
+  if (known?.citus !== true) return;
+  const [worker] = await pinned<{ groupid: number }>(
+    client,
+    `select groupid from ${groups} where groupid <> 0`,
+  );
+  if (worker !== undefined)
+    throw new CatalogError(
+      'this server is a worker of a Citus cluster: start Headgate at its coordinator; headgate gateway may run here',
+    );
 }

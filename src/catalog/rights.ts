@@ -1,8 +1,12 @@
 /**
  * What Headgate's role needs to create the catalog or to bring it up to date, and which roles it trusts with the
- * schema: checked before anything is done, so that what is missing is reported in one sentence. Throws CatalogError.
+ * schema: checked before anything is done, so that what is missing is reported in one sentence. Reads the version of a catalog that it
+ * trusts, and lets in the role that stores rows. Throws CatalogError.
  */
 import type { ClientBase } from 'pg';
+import type { Engine } from '../engine/engine.ts';
+import { writerName } from '../engine/login-names.ts';
+import { makeWriterSql, markOwnRolesSql } from '../engine/owner-logins.ts';
 import { quoteIdentifier as quote } from '../kit/sql-text.ts';
 import { trustedSql } from '../relations/owner-code.ts';
 import { pinned } from './queries.ts';
@@ -123,38 +127,39 @@ export function refuseMissing(rights: RoleRights): void {
     );
 }
 
-/** Every new version replaces every function, which only its owner may do. */
-export async function refuseForeign(client: ClientBase): Promise<void> {
-  const [foreign] = await pinned<{ name: string; owner: string; role: string }>(
+/** The version of this database's catalog; 0 if there is none. Throws CatalogError if the catalog cannot be trusted. */
+export async function catalogVersion(client: ClientBase): Promise<number> {
+  const rights = await readRights(client);
+  refuseUntrusted(rights);
+  if (rights.owner === null) return 0;
+  refuseMissing(rights);
+  const [found] = await pinned<{ version: number }>(
     client,
-    `select o.name, r.rolname::text as owner, current_user::text as role from (
-       select p.oid::regprocedure::text as name, p.proowner as owner from pg_proc p where p.pronamespace = to_regnamespace('headgate')
-       union all
-       select c.oid::regclass::text, c.relowner from pg_class c where c.relnamespace = to_regnamespace('headgate') and c.relkind in ('r', 'v')
-     ) as o join pg_roles r on r.oid = o.owner where not pg_has_role(o.owner, 'USAGE') order by 1 limit 1`,
+    'select coalesce(max(version), 0)::int as version from headgate.migration',
   );
-  if (foreign === undefined) return;
-  const role = quote(foreign.role);
-  throw new CatalogError(
-    `${foreign.name} belongs to role ${quote(foreign.owner)}, and a new version of the catalog replaces it: let a superuser give ` +
-      `everything in the schema headgate to ${role}, or run GRANT ${quote(foreign.owner)} TO ${role}`,
-  );
+  return found?.version ?? 0;
 }
 
-/** A table is created at the coordinator of a Citus cluster, and only there is it known which tables are webhook tables. */
-export async function refuseWorker(client: ClientBase): Promise<void> {
-  const groups = 'pg_catalog.pg_dist_local_group';
-  const [known] = await pinned<{ citus: boolean }>(
-    client,
-    `select to_regclass('${groups}') is not null as citus`,
-  );
-  if (known?.citus !== true) return;
-  const [worker] = await pinned<{ groupid: number }>(
-    client,
-    `select groupid from ${groups} where groupid <> 0`,
-  );
-  if (worker !== undefined)
-    throw new CatalogError(
-      'this server is a worker of a Citus cluster: start Headgate at its coordinator; headgate gateway may run here',
-    );
+/** Catalogs before this version are of Headgates that did not mark the roles that they had made on their own engine. */
+const marksRolesFrom = 166;
+
+/** Before `migrate`: Headgate's own roles stay its own. Throws as `catalogVersion`. */
+export async function markOwnRoles(client: ClientBase, kind: Engine['kind']): Promise<void> {
+  const from = kind === 'embedded' ? await catalogVersion(client) : 0;
+  if (from > 0 && from < marksRolesFrom) await pinned(client, markOwnRolesSql);
+}
+
+/**
+ * Lets the role in that stores rows of tables without code: on Headgate's own engine `headgate_commit`, on others Headgate's role is that
+ * role (functions/writer.sql). Throws the engine's error.
+ */
+export async function letWriterIn(client: ClientBase, kind: Engine['kind']): Promise<void> {
+  if (kind === 'embedded') {
+    await pinned(client, makeWriterSql);
+    await pinned(client, `call headgate.let_writer_in('${writerName}')`);
+    return;
+  }
+  const [known] = await pinned(client, 'select name from headgate.writer_role');
+  // The database was restored from one of such an engine.
+  if (known !== undefined) await pinned(client, 'call headgate.let_writer_in(null)');
 }

@@ -8,7 +8,7 @@ import { clientOf, codes, loginOf, nothingGained } from '../../test/support/owne
 import { rowsOf } from '../../test/support/rows.ts';
 import { sampleOf } from '../../test/support/sample.ts';
 import type { TestServer } from '../../test/support/server.ts';
-import { letWriterIn } from '../catalog/migrate.ts';
+import { letWriterIn } from '../catalog/rights.ts';
 import { toCode } from '../relations/shape.ts';
 import { LoginRefused } from '../engine/owner-logins.ts';
 

@@ -1,7 +1,8 @@
 /** A database in which mallory owns tables with his own code, and everything that stores rows into them. */
 import type { TestContext } from 'node:test';
 import { Client } from 'pg';
-import { letWriterIn, migrate, readMigrations } from '../../src/catalog/migrate.ts';
+import { migrate, readMigrations } from '../../src/catalog/migrate.ts';
+import { letWriterIn } from '../../src/catalog/rights.ts';
 import type { ShapeChoice } from '../../src/relations/shape.ts';
 import { CommitPools } from '../../src/commit/commit-pools.ts';
 import { SpoolCommit } from '../../src/commit/hand-over.ts';

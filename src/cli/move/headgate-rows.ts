@@ -2,7 +2,8 @@
  * Moves what Headgate itself keeps in a database: which tables are webhook tables, their checks and secrets (still sealed), and
  * refused requests. Takes both sides, the target with a transaction open; throws MoveError if the versions differ.
  */
-import { catalogVersion, migrate, readMigrations } from '../../catalog/migrate.ts';
+import { migrate, readMigrations } from '../../catalog/migrate.ts';
+import { catalogVersion } from '../../catalog/rights.ts';
 import { identities } from '../../catalog/seals.ts';
 import { quoteIdentifier } from '../../kit/sql-text.ts';
 import type { Sealing } from '../../secrets/sealing.ts';
