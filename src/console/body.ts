@@ -1,29 +1,17 @@
 /**
- * Bodies of requests to the console. Takes a request, returns its JSON; refuses with `body_too_large`,
- * `request_aborted`, `malformed_request` and `replay_impossible`. The bodies are small and the console's own: no payload of a webhook passes
- * here.
+ * Bodies of requests to the console, and the members of those that ask about tables and requests. Takes a request, returns its JSON; refuses with
+ * `body_too_large`, `request_aborted` and `malformed_request`. The bodies are small and the console's own: no payload of a webhook passes here.
  */
 import { endpointsPage } from './endpoint-list.ts';
 import type { IncomingMessage } from 'node:http';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
-import type {
-  SenderCheck,
-  HmacTrial,
-  ListCall,
-  LoginRequest,
-  ReplayRequest,
-  RetryCall,
-  SharedCall,
-  SqlCall,
-  TestRequest,
-} from './api.ts';
-import { isHmacForm } from './custom-hmac.ts';
+import type { ListCall, RetryCall, SqlCall } from './api.ts';
 import type { HeldQuestion } from '../observe/tail.ts';
 import { anyKept } from './request-statements.ts';
 import type { KeptFilter } from './request-statements.ts';
 
-type BodyMembers = Readonly<Record<string, unknown>>;
+export type BodyMembers = Readonly<Record<string, unknown>>;
 
 /** At most `bytesMax`: the limit is low before login. */
 export async function readObject(
@@ -56,20 +44,6 @@ export async function readObject(
   return value as BodyMembers;
 }
 
-export function readLogin({ link, shared, user, password, database }: BodyMembers): LoginRequest {
-  if (typeof link === 'string') return { link };
-  if (typeof shared === 'string') return { shared };
-  if (!isText(user) || typeof password !== 'string')
-    throw malformed('a login has link, or user and password');
-  if (user.includes('\0') || password.includes('\0')) throw malformed('a login holds no zero byte');
-  return { user, password, ...(isText(database) && !database.includes('\0') ? { database } : {}) };
-}
-
-export function readShared({ key, drop = false }: BodyMembers): SharedCall {
-  if (typeof key !== 'string' || typeof drop !== 'boolean') throw malformed('a link that logs in has a key');
-  return { key, drop };
-}
-
 export function readSqlCall({ sql, write, own = false, zone = '' }: BodyMembers): SqlCall {
   if (!isText(sql) || typeof write !== 'boolean' || typeof own !== 'boolean')
     throw malformed('a statement has sql and write, and own if it is one of the console');
@@ -77,37 +51,6 @@ export function readSqlCall({ sql, write, own = false, zone = '' }: BodyMembers)
   if (typeof zone !== 'string' || !/^[\w+/-]{0,64}$/.test(zone))
     throw malformed('zone is the name of a time zone');
   return { sql, write, own, zone };
-}
-
-/** The checks of tables, as the catalog has them. */
-export function readChecks({ checks }: BodyMembers): readonly SenderCheck[] {
-  if (!Array.isArray(checks) || checks.length > limits.consoleChecksMax)
-    throw malformed(`checks is a list of at most ${limits.consoleChecksMax}`);
-  return (checks as unknown[]).map((it) => {
-    const { expression, secrets } = (it ?? {}) as BodyMembers;
-    if (
-      typeof expression !== 'string' ||
-      !Array.isArray(secrets) ||
-      secrets.length > limits.consoleCheckSecretsMax
-    )
-      throw malformed('a check has expression and secrets');
-    return { expression, secrets: (secrets as unknown[]).map(String) };
-  });
-}
-
-export function readTest({ sender, secret, schema, table }: BodyMembers): Omit<TestRequest, 'database'> {
-  if (typeof sender !== 'string' || typeof secret !== 'string')
-    throw malformed('a test has sender and secret');
-  if (!isText(schema) || !isText(table)) throw malformed('a test has schema and table');
-  return { sender, secret, schema, table };
-}
-
-/** A form of the wizard, and a request to try it on. */
-export function readTrial({ form, secret, request }: BodyMembers): HmacTrial {
-  if (!isHmacForm(form) || !isText(secret)) throw malformed('a check to try has form and secret');
-  const { headers, body } = (request ?? {}) as BodyMembers;
-  if (typeof body !== 'string') throw malformed('a request to try has headers and body');
-  return { form, secret, request: { headers: readHeaders(headers), body } };
 }
 
 /** Tables by oid: as many as a page of them has. */
@@ -158,39 +101,7 @@ function readFilter(filter: unknown): KeptFilter {
 const isMoment = (value: unknown): value is number =>
   Number.isInteger(value) && (value as number) >= 0 && (value as number) < Date.UTC(10_000, 0);
 
-export function readReplay(given: BodyMembers): ReplayRequest {
-  const { schema, table, method, query, headers, body, sign, checked, vouched = '' } = given;
-  if (!isText(schema) || !isText(table)) throw malformed('a request to send has schema and table');
-  if (typeof method !== 'string' || !/^[A-Z]{1,16}$/.test(method)) throw malformed('the method is no method');
-  if (typeof query !== 'string' || !/^(\?[\x21-\x7e]*)?$/.test(query) || query.includes('#'))
-    throw malformed('the query begins with ? and holds visible ASCII');
-  if (typeof body !== 'string' || typeof sign !== 'boolean')
-    throw malformed('a request to send has body and sign');
-  if (typeof checked !== 'boolean' || typeof vouched !== 'string')
-    throw malformed('a request to send has checked');
-  // With a signature of its own Headgate would store what anybody may have sent.
-  if (sign && !checked && vouched !== table)
-    throw new Refused(
-      'replay_impossible',
-      `no check has accepted this request: to sign it, type the name of the table, ${table}`,
-    );
-  return { schema, table, method, query, headers: readHeaders(headers), body, sign, checked, vouched };
-}
-
-function readHeaders(headers: unknown): ReplayRequest['headers'] {
-  if (!Array.isArray(headers) || headers.length > limits.consoleReplayHeadersMax)
-    throw malformed(`a request to send has at most ${limits.consoleReplayHeadersMax} headers`);
-  return (headers as unknown[]).map((pair) => {
-    const [name, value] = Array.isArray(pair) ? (pair as unknown[]) : [];
-    if (typeof name !== 'string' || !/^[\w!#$%&'*+.^`|~-]{1,200}$/.test(name) || typeof value !== 'string')
-      throw malformed('a header is a name and a value');
-    // A header value has one character per byte, and no line break.
-    if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) throw malformed(`header ${name} holds what no header may`);
-    return [name, value] as const;
-  });
-}
-
-const isText = (value: unknown): value is string => typeof value === 'string' && value !== '';
-const malformed = (message: string): Refused => new Refused('malformed_request', message);
+export const isText = (value: unknown): value is string => typeof value === 'string' && value !== '';
+export const malformed = (message: string): Refused => new Refused('malformed_request', message);
 const tooLarge = (bytesMax: number): Refused =>
   new Refused('body_too_large', `this request to the console is at most ${bytesMax / 1024} KiB`);

@@ -7,8 +7,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Refused, SqlFailure } from '../errors/refusals.ts';
-import type { LoginRequest, SharedKey, SharedLogin } from './api.ts';
-import { readLogin, readObject, readShared } from './body.ts';
+import type { LoginRequest, SharedCall, SharedKey, SharedLogin } from './api.ts';
+import { isText, malformed, readObject } from './body.ts';
+import type { BodyMembers } from './body.ts';
 import { writeJson, writeSqlError } from './headers.ts';
 import type { RunningStatements, SqlDoorAt } from './sql.ts';
 import { tokenOf } from './request-sessions.ts';
@@ -220,4 +221,18 @@ export class LoginRoutes {
 function roleOf({ who }: ConsoleSession<unknown>): RoleUser {
   if (who.kind !== 'role') throw new Refused('login_failed');
   return who;
+}
+
+function readLogin({ link, shared, user, password, database }: BodyMembers): LoginRequest {
+  if (typeof link === 'string') return { link };
+  if (typeof shared === 'string') return { shared };
+  if (!isText(user) || typeof password !== 'string')
+    throw malformed('a login has link, or user and password');
+  if (user.includes('\0') || password.includes('\0')) throw malformed('a login holds no zero byte');
+  return { user, password, ...(isText(database) && !database.includes('\0') ? { database } : {}) };
+}
+
+function readShared({ key, drop = false }: BodyMembers): SharedCall {
+  if (typeof key !== 'string' || typeof drop !== 'boolean') throw malformed('a link that logs in has a key');
+  return { key, drop };
 }

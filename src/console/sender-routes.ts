@@ -1,13 +1,15 @@
 /**
  * What the console's page does with a sender: secrets in its form, the check that is its own, a signature that was computed by hand, and requests to a
  * table of this Headgate, made up or repeated. Takes requests whose Host and origin were checked; answers in JSON. Refuses with `login_required`,
- * `malformed_request`, and with the engine's own errors. Nothing of a secret is kept.
+ * `malformed_request`, `replay_impossible`, and with the engine's own errors. Nothing of a secret is kept.
  */
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import { longWork } from '../kit/time-slices.ts';
-import type { ReplayRequest, SenderCheck, SenderName, TestAnswer, TestRequest } from './api.ts';
-import { readChecks, readObject, readReplay, readTest, readTrial } from './body.ts';
+import type { HmacTrial, ReplayRequest, SenderCheck, SenderName, TestAnswer, TestRequest } from './api.ts';
+import { isText, malformed, readObject } from './body.ts';
+import type { BodyMembers } from './body.ts';
+import { isHmacForm } from './custom-hmac.ts';
 import { writeJson } from './headers.ts';
 import { goneOf } from './request-sessions.ts';
 import type { Asked, RequestSessions } from './request-sessions.ts';
@@ -114,4 +116,67 @@ export class SenderRoutes {
     });
     if (answer !== null) writeJson(response, 200, answer);
   }
+}
+
+/** The checks of tables, as the catalog has them. */
+function readChecks({ checks }: BodyMembers): readonly SenderCheck[] {
+  if (!Array.isArray(checks) || checks.length > limits.consoleChecksMax)
+    throw malformed(`checks is a list of at most ${limits.consoleChecksMax}`);
+  return (checks as unknown[]).map((it) => {
+    const { expression, secrets } = (it ?? {}) as BodyMembers;
+    if (
+      typeof expression !== 'string' ||
+      !Array.isArray(secrets) ||
+      secrets.length > limits.consoleCheckSecretsMax
+    )
+      throw malformed('a check has expression and secrets');
+    return { expression, secrets: (secrets as unknown[]).map(String) };
+  });
+}
+
+function readTest({ sender, secret, schema, table }: BodyMembers): Omit<TestRequest, 'database'> {
+  if (typeof sender !== 'string' || typeof secret !== 'string')
+    throw malformed('a test has sender and secret');
+  if (!isText(schema) || !isText(table)) throw malformed('a test has schema and table');
+  return { sender, secret, schema, table };
+}
+
+/** A form of the wizard, and a request to try it on. */
+function readTrial({ form, secret, request }: BodyMembers): HmacTrial {
+  if (!isHmacForm(form) || !isText(secret)) throw malformed('a check to try has form and secret');
+  const { headers, body } = (request ?? {}) as BodyMembers;
+  if (typeof body !== 'string') throw malformed('a request to try has headers and body');
+  return { form, secret, request: { headers: readHeaders(headers), body } };
+}
+
+function readReplay(given: BodyMembers): ReplayRequest {
+  const { schema, table, method, query, headers, body, sign, checked, vouched = '' } = given;
+  if (!isText(schema) || !isText(table)) throw malformed('a request to send has schema and table');
+  if (typeof method !== 'string' || !/^[A-Z]{1,16}$/.test(method)) throw malformed('the method is no method');
+  if (typeof query !== 'string' || !/^(\?[\x21-\x7e]*)?$/.test(query) || query.includes('#'))
+    throw malformed('the query begins with ? and holds visible ASCII');
+  if (typeof body !== 'string' || typeof sign !== 'boolean')
+    throw malformed('a request to send has body and sign');
+  if (typeof checked !== 'boolean' || typeof vouched !== 'string')
+    throw malformed('a request to send has checked');
+  // With a signature of its own Headgate would store what anybody may have sent.
+  if (sign && !checked && vouched !== table)
+    throw new Refused(
+      'replay_impossible',
+      `no check has accepted this request: to sign it, type the name of the table, ${table}`,
+    );
+  return { schema, table, method, query, headers: readHeaders(headers), body, sign, checked, vouched };
+}
+
+function readHeaders(headers: unknown): ReplayRequest['headers'] {
+  if (!Array.isArray(headers) || headers.length > limits.consoleReplayHeadersMax)
+    throw malformed(`a request to send has at most ${limits.consoleReplayHeadersMax} headers`);
+  return (headers as unknown[]).map((pair) => {
+    const [name, value] = Array.isArray(pair) ? (pair as unknown[]) : [];
+    if (typeof name !== 'string' || !/^[\w!#$%&'*+.^`|~-]{1,200}$/.test(name) || typeof value !== 'string')
+      throw malformed('a header is a name and a value');
+    // A header value has one character per byte, and no line break.
+    if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) throw malformed(`header ${name} holds what no header may`);
+    return [name, value] as const;
+  });
 }
