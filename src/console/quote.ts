@@ -9,6 +9,9 @@ export function literal(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
+/** A time in ms since 1970. */
+export const time = (ms: number): string => `timestamptz '${new Date(ms).toISOString()}'`;
+
 /** A value as the engine writes it; not as a cast does, which the owner of its type may have defined. */
 export const textOf = (value: string): string =>
   `CASE WHEN ${value} IS DISTINCT FROM NULL THEN pg_catalog.concat(${value}) END`;

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
+import { earlierArrivals, readArrival, rowsOfArrival } from '../../src/console/accepted-rows.ts';
 import {
   anyKept,
   countHandshakes,
@@ -14,11 +15,8 @@ import {
   findTables,
   listHandshakes,
   listKept,
-  earlierArrivals,
-  readArrival,
   readHandshake,
   retryBatch,
-  rowsOfArrival,
   countByTime,
   sameReason,
 } from '../../src/console/request-statements.ts';

@@ -7,7 +7,7 @@ import { signal } from '@preact/signals';
 import { explain } from '../explained.ts';
 import { notJsonOf } from '../outcome-summary.ts';
 import { isKept, resultOf } from '../request-filter.ts';
-import { readArrival, rowsOfArrival } from '../request-statements.ts';
+import { readArrival, rowsOfArrival } from '../accepted-rows.ts';
 import { sizeText } from '../visible-text.ts';
 import { inspect, retryOne } from '../statements.ts';
 import { Offers, SentenceBox } from './explained-view.tsx';

@@ -6,7 +6,7 @@
 import type { JSX } from 'preact';
 import type { Signal } from '@preact/signals';
 import { identifier, qualified } from '../quote.ts';
-import { earlierArrivals, earlierMax, readArrival } from '../request-statements.ts';
+import { earlierArrivals, earlierMax, readArrival } from '../accepted-rows.ts';
 import { timeOf } from '../request-rows.ts';
 import type { TableRef } from '../statements.ts';
 import { digitsText } from '../visible-text.ts';
