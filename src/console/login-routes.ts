@@ -14,7 +14,8 @@ import { writeJson, writeSqlError } from './headers.ts';
 import type { RunningStatements, SqlDoorAt } from './sql.ts';
 import { tokenOf } from './request-sessions.ts';
 import type { Asked, RequestSessions, RoleUser } from './request-sessions.ts';
-import type { ConsoleSession, ConsoleSessions, SharedLink } from './sessions.ts';
+import type { SharedLink } from './login-links.ts';
+import type { ConsoleSession, ConsoleSessions } from './sessions.ts';
 import { SqlRunner } from './sql.ts';
 
 export interface LoginDeps {

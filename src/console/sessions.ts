@@ -4,9 +4,10 @@
  * beginning, at a logout in one of its tabs, and with the process. A link can be used once, within `consoleLinkMs`. A login
  * can be shared by links of its own: what comes of them ends with it. Time is an argument.
  */
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { clientNetwork } from '../kit/address.ts';
 import { limits } from '../config/limits.ts';
+import { digest, OneTimeLinks, randomText, SharedLinks } from './login-links.ts';
+import type { SharedLink } from './login-links.ts';
 
 const minuteMs = 60_000;
 
@@ -45,7 +46,7 @@ interface Token<Held> {
 }
 
 export class ConsoleSessions<Held> {
-  readonly #links = new Map<string, number>();
+  readonly #links = new OneTimeLinks();
   readonly #logins = new Set<OwnLogin<Held>>();
   /** By their digests. Each tab of a browser has one. */
   readonly #tokens = new Map<string, Token<Held>>();
@@ -65,20 +66,12 @@ export class ConsoleSessions<Held> {
 
   /** The value after `#t=` in a link. */
   newLink(nowMs: number): string {
-    this.#forgetLinks(nowMs);
-    if (this.#links.size >= limits.consoleLinksMax) {
-      const [oldest = ''] = this.#links.keys();
-      this.#links.delete(oldest);
-    }
-    const link = randomText();
-    this.#links.set(digest(link), nowMs + limits.consoleLinkMs);
-    return link;
+    return this.#links.make(nowMs);
   }
 
   /** Returns whether it was valid; it is no longer. */
   useLink(link: string, nowMs: number): boolean {
-    this.#forgetLinks(nowMs);
-    return this.#links.delete(digest(link));
+    return this.#links.use(link, nowMs);
   }
 
   /** Whether one more attempt may be made from this address; if so, it is counted until it `succeeded`. */
@@ -265,10 +258,6 @@ export class ConsoleSessions<Held> {
     session.ended.abort();
     this.#release(session.held);
   }
-
-  #forgetLinks(nowMs: number): void {
-    for (const [link, untilMs] of this.#links) if (untilMs <= nowMs) this.#links.delete(link);
-  }
 }
 
 const newLogin = (beganMs: number, usedMs: number) => ({
@@ -285,56 +274,3 @@ function isOver({ beganMs, usedMs, maker }: OwnLogin<unknown>, nowMs: number): b
   if (nowMs - usedMs >= limits.consoleIdleMs || nowMs - beganMs >= limits.consoleSessionMs) return true;
   return maker !== null && isOver(maker, nowMs);
 }
-
-const randomText = (): string => randomBytes(32).toString('base64url');
-const digest = (text: string): string => createHash('sha256').update(text).digest('base64');
-
-export interface SharedLink<Of> {
-  readonly digest: Buffer;
-  readonly of: Of;
-  readonly untilMs: number;
-}
-
-/**
- * Links by which a login is shared: each works once, until its time, under the host name that it was made for. Only digests of their keys are
- * kept, and each of them is compared, in constant time. `of`: what the link gives access to. The caller bounds their number.
- */
-class SharedLinks<Of> {
-  readonly #links = new Set<SharedLink<Of>>();
-
-  add(key: string, host: string, of: Of, untilMs: number): void {
-    this.#links.add({ digest: digestOf(key, host), of, untilMs });
-  }
-
-  /** null: there is none, or no longer. */
-  find(key: string, host: string, nowMs: number): SharedLink<Of> | null {
-    this.#forget(nowMs);
-    const digest = digestOf(key, host);
-    let found: SharedLink<Of> | null = null;
-    for (const link of this.#links) if (timingSafeEqual(link.digest, digest)) found = link;
-    return found;
-  }
-
-  remove(link: SharedLink<Of>): void {
-    this.#links.delete(link);
-  }
-
-  removeOf(isOne: (of: Of) => boolean): void {
-    for (const link of this.#links) if (isOne(link.of)) this.#links.delete(link);
-  }
-
-  count(isOne: (of: Of) => boolean, nowMs: number): number {
-    this.#forget(nowMs);
-    return [...this.#links].filter(({ of }) => isOne(of)).length;
-  }
-
-  #forget(nowMs: number): void {
-    for (const link of this.#links) if (link.untilMs <= nowMs) this.#links.delete(link);
-  }
-}
-
-/** Under another name a key is another one. */
-const digestOf = (key: string, host: string): Buffer =>
-  createHash('sha256')
-    .update(JSON.stringify([key, host.toLowerCase()]))
-    .digest();
