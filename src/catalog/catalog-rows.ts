@@ -1,7 +1,7 @@
 /** The rows of Headgate's own catalog, one per webhook table. */
 import type { Include } from '../types/target.ts';
 import type { SealedAnswerRow, SealedSecretRow } from './table-compiler.ts';
-import type { RelationRow } from '../relations/shape.ts';
+import type { RelationRow } from '../relations/relations-sql.ts';
 
 /** A table's row of the view headgate.catalog_rows, and its shape. */
 export interface CatalogRow extends RelationRow {

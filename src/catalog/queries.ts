@@ -9,8 +9,8 @@ import { plainPrinting } from '../kit/plain-settings.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
-import { relationsSql } from '../relations/shape.ts';
-import type { RelationRow } from '../relations/shape.ts';
+import { relationsSql } from '../relations/relations-sql.ts';
+import type { RelationRow } from '../relations/relations-sql.ts';
 
 /** Runs these statements in one transaction and returns the rows of the last. */
 export async function pinned<Row extends object>(

@@ -15,8 +15,9 @@ import { hasGatewayFunctions } from './gateway-functions.ts';
 import { keyMissing, notFound, notWritable, plainIntake } from '../relations/known-relations.ts';
 import type { KnownRelations, Lookup } from '../relations/known-relations.ts';
 import { toNewest } from '../relations/newest.ts';
-import { relationColumns, relationsSql, toCode, toShape } from '../relations/shape.ts';
-import type { RelationRow } from '../relations/shape.ts';
+import { toCode, toShape } from '../relations/shape.ts';
+import { relationColumns, relationsSql } from '../relations/relations-sql.ts';
+import type { RelationRow } from '../relations/relations-sql.ts';
 
 /** What happens to a row whose key already exists: refused by the engine, replaced, or left out. */
 export type WriteMode = 'insert' | 'upsert' | 'ignore';

@@ -5,7 +5,7 @@
 import { printPlace } from '../types/table-options.ts';
 import type { NewestOption, NewestPlace, NewestType } from '../types/table-options.ts';
 import type { Newest, NewestPart, Shape } from '../types/shape.ts';
-import type { RelationRow } from './shape.ts';
+import type { RelationRow } from './relations-sql.ts';
 
 /** pg_type.oid */
 const oids = {

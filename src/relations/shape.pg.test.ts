@@ -5,8 +5,8 @@ import { openCatalog } from '../../test/support/catalog.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { summary } from '../../test/support/webhook-targets.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
-import { relationsSql } from './shape.ts';
-import type { RelationRow } from './shape.ts';
+import { relationsSql } from './relations-sql.ts';
+import type { RelationRow } from './relations-sql.ts';
 
 /** A catalog that watches, and a client that changes tables under it. */
 async function room(t: TestContext, ...ours: readonly string[]) {

@@ -1,4 +1,4 @@
--- What Headgate knows of a table in addition to its shape, which is read from PostgreSQL's own catalog (relations/shape.ts).
+-- What Headgate knows of a table in addition to its shape, which is read from PostgreSQL's own catalog (relations/relations-sql.ts).
 CREATE OR REPLACE VIEW headgate.catalog_rows AS
 SELECT
   c.oid AS relation,
