@@ -5,8 +5,7 @@ import { testDatabase } from '../../test/support/postgres.ts';
 import { within } from '../../test/support/within.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
 import { migrate, readMigrations } from './migrate.ts';
-import { catalogVersion } from './rights.ts';
-import { CatalogError } from './rights.ts';
+import { catalogVersion, CatalogError } from './rights.ts';
 
 const create = (name: string, rest = '') =>
   `CREATE TABLE ${name} (data JSONB) WITH (connector = 'webhook') ${rest}`;

@@ -6,8 +6,7 @@ import { Door, webhook } from '../../test/support/ddl-door.ts';
 import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { migrate, readMigrations } from './migrate.ts';
-import { catalogVersion } from './rights.ts';
-import { readRights, UntrustedSchema } from './rights.ts';
+import { catalogVersion, readRights, UntrustedSchema } from './rights.ts';
 
 const migrations = readMigrations();
 const gain = `BEGIN EXECUTE 'RESET ROLE'; EXECUTE 'ALTER ROLE alice SUPERUSER'; END`;

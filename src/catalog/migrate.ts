@@ -75,24 +75,28 @@ function readFolder(name: 'migrations' | 'functions' | 'views'): readonly SqlFil
 
 const joined = (files: readonly SqlFile[]) => files.map(({ sql }) => sql).join('\n');
 
-/** How often the schema is attempted if another Headgate is creating it at the same time. */
-const attemptsMax = 3;
-
 /** Returns the versions before and after. The client must not be in a transaction. */
 export async function migrate(
   client: ClientBase,
   migrations: Migrations,
 ): Promise<{ readonly from: number; readonly to: number }> {
-  const known = migrations.version;
+  const to = migrations.version;
   const before = await catalogVersion(client);
-  if (before > known) throw tooNew(before, known);
-  if (before === known) return { from: before, to: before };
+  if (before > to) throw tooNew(before, to);
+  return { from: before === to ? to : await bringUpToDate(client, migrations), to };
+}
+
+/** How often the schema is attempted if another Headgate is creating it at the same time. */
+const attemptsMax = 3;
+
+/** Returns the version before. */
+async function bringUpToDate(client: ClientBase, migrations: Migrations): Promise<number> {
   for (let attempt = 1; ; attempt++) {
     await client.query('begin');
     try {
       const from = await migrateHere(client, migrations);
       await client.query('commit');
-      return { from, to: known };
+      return from;
     } catch (error) {
       await client.query('rollback');
       // Another Headgate has created the schema or its first table in the meantime.
