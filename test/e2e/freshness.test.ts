@@ -11,6 +11,7 @@ import { wholeFile } from '../support/cleanup.ts';
 import { checkedBy, serverOf, stageOn, webhook } from '../support/freshness-stage.ts';
 import type { Stage } from '../support/freshness-stage.ts';
 import { times } from '../support/sample.ts';
+import { until } from '../support/until.ts';
 import { within } from '../support/within.ts';
 import { WsClient } from '../support/ws-client.ts';
 
@@ -123,7 +124,15 @@ suite('changes of the catalog count at once', () => {
       );
       return Number(rows[0]?.calls ?? 0);
     };
-    const before = await looks();
+    // PostgreSQL counts what a session has done a second later or more: the looks of the test before are counted first.
+    let before = await looks();
+    await until(async () => {
+      await delay(1_100);
+      const now = await looks();
+      const isQuiet = now - before <= 6;
+      before = now;
+      return isQuiet;
+    });
     const started = performance.now();
     const seconds = () => (performance.now() - started) / 1_000;
     let forged = 0;
