@@ -5,7 +5,8 @@ import { dirname, join, relative } from 'node:path';
 import { suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { settingsTable } from '../src/config/settings.ts';
-import { refusals } from '../src/errors/refusals.ts';
+import { isWorthKeeping, refusals, restsOnCatalog } from '../src/errors/refusals.ts';
+import type { RefusalCode } from '../src/errors/refusals.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const filesBelow = (folder: string) =>
@@ -162,6 +163,25 @@ suite('the repository keeps its own rules', () => {
     assert.deepEqual(wrong, []);
   });
 
+  test('a refused body is kept for the owner of its table, and refused because of the catalog unless a header or a size is wrong', () => {
+    const said = code
+      .filter((name) => name.startsWith('src/decode/'))
+      .flatMap((name) => [...(/^\/\*\*[\s\S]*?\*\//.exec(read(name))?.[0] ?? '').matchAll(/`([a-z_]+)`/g)]);
+    const codes = new Set(said.map(([, word]) => word as RefusalCode));
+    const final = [...codes].filter((it) => Object.hasOwn(refusals, it) && !refusals[it].retryable);
+    assert(final.includes('body_not_form'));
+    assert.deepEqual(
+      final.filter((it) => !isWorthKeeping(it)),
+      [],
+      'isKept in src/errors/refusals.ts',
+    );
+    assert.deepEqual(
+      final.filter((it) => !restsOnCatalog(it)).toSorted(),
+      ['body_too_large', 'invalid_option'],
+      'restsOnCatalog in src/errors/refusals.ts',
+    );
+  });
+
   test('every limit in the limits tables is used', () => {
     const tables = code.filter((name) => name.startsWith('src/config/limits'));
     const names = [
@@ -187,7 +207,7 @@ suite('the repository keeps its own rules', () => {
     assert.deepEqual(
       unread,
       [],
-      'a setting that bounds something goes through src/config/effective-limits.ts',
+      'nothing reads these outside src/config/*settings.ts; src/config/effective-limits.ts reads those that bound something',
     );
   });
 

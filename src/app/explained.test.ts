@@ -9,7 +9,8 @@ import { briefOf } from '../console/outcome-summary.ts';
 import type { ToExplain } from '../console/outcome-summary.ts';
 import { explain } from '../console/explained.ts';
 import { spanText } from '../kit/duration.ts';
-import { refusals } from '../errors/refusals.ts';
+import { isWorthKeeping, refusals } from '../errors/refusals.ts';
+import type { RefusalCode } from '../errors/refusals.ts';
 import type { SecretKeys, Sender } from '../senders/sender.ts';
 import { expressionOf, senders, signedRequest } from '../senders/senders.ts';
 import type { SignedRequest } from '../senders/senders.ts';
@@ -83,6 +84,16 @@ suite('the console explains each refusal in a sentence', () => {
       assert.match(title, /^[A-Z].*\.$/, code);
       assert(briefOf(it).length <= 28, `${code}: ${briefOf(it)}`);
       assert(todo.length > 0, code);
+    }
+  });
+
+  test('the console has words of its own for each refusal whose request is kept', () => {
+    for (const code of (Object.keys(refusals) as RefusalCode[]).filter(isWorthKeeping)) {
+      const { status, message: reason } = refusals[code];
+      const it = { ...plain, code, status, reason };
+      const unknown = new RegExp(code.replaceAll('_', ' '), 'i');
+      assert.doesNotMatch(`${explain(it).title} ${explain(it).says}`, unknown, code);
+      assert.doesNotMatch(briefOf(it), unknown, code);
     }
   });
 

@@ -372,6 +372,13 @@ const entries: Readonly<Record<string, ExplainedEntry | ((it: ToExplain) => Expl
     title: 'The request has no delivery id, and the table stores each delivery once.',
     todo: fixSender('Look where the sender writes the id.', 'The table may expect it in another place.'),
   },
+  version_missing: {
+    title: 'The row does not say how new it is, and the table stores only newer rows.',
+    todo: fixSender(
+      'Look where the sender writes the version.',
+      'It may be missing, or a value that cannot be compared.',
+    ),
+  },
   delivery_differs: {
     title: 'Another delivery with this id, and another body, is stored already.',
     says: 'It was not stored as a row, and is kept here until you decide.',

@@ -118,6 +118,7 @@ const briefs: Readonly<Record<string, string>> = {
   key_unknown: 'A key is no column',
   delivery_id_missing: 'It has no delivery id',
   delivery_differs: 'Id of another delivery',
+  version_missing: 'No comparable version',
   invalid_option: 'Unknown decoder option',
   malformed_encoding: 'Compressed body is broken',
   malformed_payload: 'No batch of rows',

@@ -3,11 +3,11 @@
  * new ones in batches. A refused request is passed on with the id under which it was written down, for which it and those after it wait a moment.
  * While nobody watches, nothing is done for an outcome but to remember it.
  */
+import { isWorthKeeping } from '../errors/refusals.ts';
 import { randomBytes } from 'node:crypto';
 import { limits } from '../config/limits.ts';
 import type { Readers } from '../observe/context.ts';
 import type { Recall, TailBatch, TailLine, TailSource } from '../observe/tail.ts';
-import { isWorthKeeping } from '../reject/redact.ts';
 import type { StoredRefusal } from '../types/journal.ts';
 import { byArrival, isBeyond, matchesLine } from './request-filter.ts';
 import { RingBuffer } from './ring-buffer.ts';

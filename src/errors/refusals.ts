@@ -12,14 +12,32 @@ interface RefusalKind {
   readonly retryable: boolean;
   readonly message: string;
   readonly hint: string;
+  /**
+   * The request is kept for the owner of its table, because the sender or the owner has to act on it. After a 503 the sender sends again; a request that
+   * broke off, or names no table, says nothing about a table.
+   */
+  readonly isKept?: boolean;
+  /**
+   * The sender does not try again, and the reason is in what Headgate holds of the catalog: it is never given because of what was known before the request
+   * arrived (decision 0230). Others that the catalog decides, such as `not_found`, `key_missing` and `token_required`, are given by a stage that has just
+   * asked the engine.
+   */
+  readonly restsOnCatalog?: boolean;
 }
 
-const kind = (status: number, sqlstate: string, message: string, hint: string): RefusalKind => ({
+const kind = (
+  status: number,
+  sqlstate: string,
+  message: string,
+  hint: string,
+  more: Pick<RefusalKind, 'isKept' | 'restsOnCatalog'> = {},
+): RefusalKind => ({
   status,
   sqlstate,
   retryable: status === 503 || status === 408 || status === 429,
   message,
   hint,
+  ...more,
 });
 
 export const refusals = {
@@ -41,30 +59,35 @@ export const refusals = {
     '22023',
     'invalid webhook JSON decoder option',
     'A header that begins with x-rw-webhook- has an unknown value; docs/http.md lists the known ones.',
+    { isKept: true },
   ),
   malformed_encoding: kind(
     400,
     '22023',
     'the body is not what its Content-Encoding says',
     'Send the whole compressed body and nothing after it.',
+    { isKept: true },
   ),
   malformed_payload: kind(
     400,
     '22023',
     'malformed payload',
     'Each WebSocket message is the init frame or one batch, as JSON; batch ids must increase.',
+    { isKept: true },
   ),
   signature_failed: kind(
     401,
     '28000',
     'Signature verification failed',
     'The VALIDATE expression of the table was false or NULL, or failed. Check the secret, the header name and the signed bytes.',
+    { isKept: true, restsOnCatalog: true },
   ),
   timestamp_skew: kind(
     401,
     '22023',
     'timestamp skew',
     'The timestamp of the init frame must be the time of sending, in ms since 1970; check the clocks.',
+    { isKept: true },
   ),
   origin_refused: kind(
     403,
@@ -95,6 +118,7 @@ export const refusals = {
     '0A000',
     'this table accepts no WebSockets, because its rows go to another server',
     'Send each request over HTTP.',
+    { restsOnCatalog: true },
   ),
   position_lost: kind(
     410,
@@ -114,7 +138,9 @@ export const refusals = {
     'the table has no primary key',
     'Rows can replace others, or be skipped, only if a primary key identifies them.',
   ),
-  method_not_allowed: kind(405, '0A000', 'only POST is allowed here', 'Send the request with POST.'),
+  method_not_allowed: kind(405, '0A000', 'only POST is allowed here', 'Send the request with POST.', {
+    restsOnCatalog: true,
+  }),
   request_timeout: kind(
     408,
     '57014',
@@ -126,12 +152,14 @@ export const refusals = {
     '22023',
     'a body with Content-Length or Transfer-Encoding: chunked is required',
     'Send the body with its length.',
+    { isKept: true },
   ),
   body_too_large: kind(
     413,
     '54000',
     'the body is larger than this endpoint accepts',
     'Send less in one request, or raise HEADGATE_BODY_BYTES_MAX.',
+    { isKept: true },
   ),
   path_too_long: kind(414, '54000', 'the request target is too long', 'Use only the path of the table.'),
   encoding_unsupported: kind(
@@ -139,12 +167,14 @@ export const refusals = {
     '0A000',
     'unsupported content encoding',
     'Send the body as it is, or with Content-Encoding: gzip, deflate or br.',
+    { isKept: true },
   ),
   body_not_form: kind(
     415,
     '22P02',
     'the table takes forms, and the body is not a form',
     "Send application/x-www-form-urlencoded or multipart/form-data, with the Content-Type that says so; JSON needs a table with format = 'json'.",
+    { isKept: true, restsOnCatalog: true },
   ),
   expectation_failed: kind(
     417,
@@ -157,24 +187,28 @@ export const refusals = {
     '22P02',
     'failed to parse request body',
     'The body must be one JSON document that PostgreSQL jsonb can store: UTF-8, no \\u0000, no lone surrogates.',
+    { isKept: true, restsOnCatalog: true },
   ),
   payload_undecodable: kind(
     422,
     '22P02',
     'failed to decode webhook JSON payload',
     'Each row must be one JSON object whose values fit the columns of the same names.',
+    { isKept: true, restsOnCatalog: true },
   ),
   no_column_matched: kind(
     422,
     '42703',
     'no key of the document is a column of the table',
     "None of it would be stored. Name columns after the keys, or store the whole document: CREATE TABLE … (data JSONB) WITH (connector = 'webhook'), or the option document = 'column'.",
+    { isKept: true, restsOnCatalog: true },
   ),
   key_unknown: kind(
     422,
     '42703',
     'the document has a key that is not a column of the table',
     "The table has on_unknown = 'reject'. Add the column, or accept such keys: ALTER TABLE … SET (on_unknown = 'ignore'), or 'collect'.",
+    { isKept: true, restsOnCatalog: true },
   ),
   ...deliveryRefusals,
   row_refused: kind(
@@ -182,6 +216,7 @@ export const refusals = {
     '23000',
     'the row does not fit the table',
     'A constraint or trigger of the table refused the row.',
+    { isKept: true, restsOnCatalog: true },
   ),
   address_refused: kind(
     403,
@@ -341,6 +376,11 @@ export const refusals = {
 } as const satisfies Record<string, RefusalKind>;
 
 export type RefusalCode = keyof typeof refusals;
+
+export const isWorthKeeping = (code: RefusalCode): boolean => (refusals[code] as RefusalKind).isKept === true;
+
+export const restsOnCatalog = (code: RefusalCode): boolean =>
+  (refusals[code] as RefusalKind).restsOnCatalog === true;
 
 /** One refusal: its code, and its sentence, which may be more precise than the one in the table. */
 export interface Refusal {

@@ -12,8 +12,7 @@ import type { RequestSpan } from '../types/request-span.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
-import { Refused } from '../errors/refusals.ts';
-import { ofCatalog } from '../errors/refusals-catalog.ts';
+import { Refused, restsOnCatalog } from '../errors/refusals.ts';
 import { EventBody } from './event-body.ts';
 import type { BodySource } from './event-body.ts';
 import { conflicts } from './event-store.ts';
@@ -150,7 +149,7 @@ async function storeEvents(
       failure = error;
     }
     // No line is refused because of what was known before the request.
-    const isOfCatalog = failure === null ? (skipped?.count ?? 0) > 0 : restsOnCatalog(failure);
+    const isOfCatalog = failure === null ? (skipped?.count ?? 0) > 0 : concernsCatalog(failure);
     const now = isOfCatalog ? await find(arrivedAtMs) : found;
     if (now !== found) {
       found = now;
@@ -165,7 +164,7 @@ async function storeEvents(
     if (outcome.kind === 'aborted' && attempt < changedAttemptsMax) {
       if (code === 'table_changed') store.forget(database, name);
       const then = found;
-      if (code === 'table_changed' || ofCatalog.has(code)) found = await find(arrivedAtMs);
+      if (code === 'table_changed' || restsOnCatalog(code)) found = await find(arrivedAtMs);
       if (code === 'table_changed' || found !== then) continue;
     }
     if (skipped !== null && rowCodes.has(code)) return store.skipping(found, request, body, small);
@@ -191,13 +190,13 @@ async function storeLarge(
   try {
     return await store.large(target, request, body);
   } catch (error) {
-    if (!restsOnCatalog(error) || (await find(store.clock())) === target) throw error;
+    if (!concernsCatalog(error) || (await find(store.clock())) === target) throw error;
     throw new Refused('table_changed');
   }
 }
 
-function restsOnCatalog(error: unknown): boolean {
-  return (error instanceof Refused || error instanceof LineRefused) && ofCatalog.has(error.refusal.code);
+function concernsCatalog(error: unknown): boolean {
+  return (error instanceof Refused || error instanceof LineRefused) && restsOnCatalog(error.refusal.code);
 }
 
 /** Codes that blame a row, and not a passing condition. */

@@ -6,14 +6,13 @@
 import type { Admission } from '../access/admission.ts';
 import type { Lanes } from '../batch/lanes.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import { Refused, refusal } from '../errors/refusals.ts';
+import { Refused, refusal, restsOnCatalog } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import type { TableName } from '../observe/observations.ts';
 import type { TableGate } from '../spool/table-order.ts';
 import type { Arrival } from '../types/request.ts';
 import type { Outcome, Rows, Spooled } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import { ofCatalog } from '../errors/refusals-catalog.ts';
 
 export interface Pipeline {
   /** The table as the catalog knows it now; throws `not_found`, `engine_unavailable`. */
@@ -103,7 +102,7 @@ export async function standing(
   target: Target | null,
   sinceMs: number,
 ): Promise<Refusal> {
-  if (target === null || !ofCatalog.has(why.code)) return why;
+  if (target === null || !restsOnCatalog(why.code)) return why;
   try {
     return (await way.isStill(target, sinceMs)) ? why : refusal('table_changed');
   } catch (error) {

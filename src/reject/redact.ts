@@ -1,6 +1,5 @@
 /**
- * What is kept of a refused request: which requests are worth keeping, and what of them may be shown to the owner of the
- * table. Pure. Credentials are left out by name, not recognised by their form: a value that is not there cannot leak.
+ * What is kept of a refused request, and may be shown to the owner of the table. Pure. Credentials are left out by name, not recognised by their form: a value that is not there cannot leak.
  */
 import { isUtf8 } from 'node:buffer';
 import type { RejectedRequest } from '../types/journal.ts';
@@ -10,33 +9,6 @@ import type { Limits } from '../config/limits.ts';
 import { refusals } from '../errors/refusals.ts';
 import type { RefusalCode } from '../errors/refusals.ts';
 import type { ShownRequest } from '../observe/tail.ts';
-
-/**
- * Refusals that the sender or the owner has to act on. After a 503 the sender sends again; a request that
- * broke off, or names no table, says nothing about a table.
- */
-const worthKeeping: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
-  'invalid_option',
-  'malformed_encoding',
-  'malformed_payload',
-  'signature_failed',
-  'timestamp_skew',
-  'length_required',
-  'body_too_large',
-  'encoding_unsupported',
-  'body_not_json',
-  'payload_undecodable',
-  'no_column_matched',
-  'delivery_id_missing',
-  'delivery_differs',
-  'version_missing',
-  'key_unknown',
-  'row_refused',
-]);
-
-export function isWorthKeeping(code: RefusalCode): boolean {
-  return worthKeeping.has(code);
-}
 
 /** A future row of headgate.rejected_requests. */
 export interface Description extends ShownRequest {

@@ -3,12 +3,12 @@
  * or changes an answer: what is not worth keeping, comes too fast, or does not fit into memory is counted
  * and dropped. Refuses nothing. Each served database has a `Journal`, which writes them, and runs the retries that owners ask for.
  */
+import { isWorthKeeping } from '../errors/refusals.ts';
 import { RateLimit } from '../access/rate-limit.ts';
 import type { Readers } from '../observe/context.ts';
 import type { AskedHandshake, RejectedRequest } from '../types/journal.ts';
 import { Journal } from './journal.ts';
 import type { JournalParts } from './journal.ts';
-import { isWorthKeeping } from './redact.ts';
 import { ServedCounts } from './traffic.ts';
 
 export class Rejects {

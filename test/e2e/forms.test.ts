@@ -64,6 +64,8 @@ onSomeEngine(
           assert.match(text, /^\{"error":"[^"]*: [^"]+","code"/);
         }
         assert.deepEqual(await stored('forms'), []);
+        const kept = `SELECT count(*)::int FROM headgate.rejected_requests WHERE code = 'body_not_form'`;
+        await within(10_000, async () => assert.deepEqual(await rows(kept), [['9']]));
       },
     );
 

@@ -363,6 +363,7 @@ const codes: readonly (readonly [string, string])[] = [
   'key_unknown',
   'delivery_differs',
   'delivery_id_missing',
+  'version_missing',
   'body_too_large',
   'not_found',
   'method_not_allowed',
