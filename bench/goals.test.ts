@@ -6,7 +6,7 @@ import { benches } from './benches.ts';
 import { source } from './processes.ts';
 
 suite('the report of the benchmarks', () => {
-  test('a goal is met, missed, failed or not measured yet', () => {
+  test('the goal of a benchmark is met, missed, failed or not measured yet', () => {
     const text = goalTable({ bare: 1.034, halfLoad: 25, memory: Number.NaN }, '');
     const line = (what: string) => text.split('\n').find((it) => it.includes(what));
     assert.match(line(goals.bare.what) ?? '', /\| ≥ 1 \| \*\*1\.03\*\* \| \[single-events\]/);
@@ -15,14 +15,14 @@ suite('the report of the benchmarks', () => {
     assert.match(line(goals.events.what) ?? '', /\| not measured \|/);
   });
 
-  test('what a run did not measure stays as it was', () => {
+  test('the benchmark report keeps results that a run did not measure', () => {
     const first = goalTable({ bare: 0.75, manyTables: 0.6 }, '');
     const second = goalTable({ bare: 0.8 }, first);
     assert.ok(second.includes('**0.80**') && second.includes('**0.60**') && !second.includes('**0.75**'));
     assert.equal(goalTable({}, second), second);
   });
 
-  test('a section is put between its marks and nowhere else', () => {
+  test('a section of the benchmark report is put between its marks and nowhere else', () => {
     const page = 'a\n<!-- x:start -->\nold\n<!-- x:end -->\nb\n';
     const after = withSection(page, 'x', 'new');
     assert.equal(after, 'a\n<!-- x:start -->\nnew\n<!-- x:end -->\nb\n');

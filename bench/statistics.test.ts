@@ -4,13 +4,13 @@ import fc from 'fast-check';
 import { Latencies, median } from './statistics.ts';
 
 suite('statistics of the benchmarks', () => {
-  test('median', () => {
+  test('the median of benchmark results is the middle one, or between the two in the middle', () => {
     assert.equal(median([3, 1, 2]), 2);
     assert.equal(median([4, 1, 2, 3]), 2.5);
     assert.ok(Number.isNaN(median([])));
   });
 
-  test('a histogram of latencies gives what the latencies give, but for the width of a bucket', () => {
+  test('a histogram of latencies has the quantiles of the latencies, but for the width of a bucket', () => {
     const times = fc.array(fc.double({ min: 0, max: 60_000, noNaN: true }), { minLength: 1, maxLength: 300 });
     fc.assert(
       fc.property(times, fc.double({ min: 0, max: 1, noNaN: true }), (list, q) => {
@@ -25,7 +25,7 @@ suite('statistics of the benchmarks', () => {
     );
   });
 
-  test('a histogram without latencies knows nothing, and one with any time has it in a bucket', () => {
+  test('an empty histogram of latencies has no quantiles, and every latency has a bucket', () => {
     const latencies = new Latencies();
     assert.equal(latencies.count, 0);
     assert.equal(latencies.maxMs, 0);

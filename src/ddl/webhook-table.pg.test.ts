@@ -177,7 +177,7 @@ function webhookTables(bin: string): void {
   };
 
   for (const [index, [columns, expected]] of tables.entries()) {
-    test(columns, async () => {
+    test(`CREATE TABLE ${columns} makes the columns that it says, and SHOW CREATE TABLE the same`, async () => {
       // By turns as a simple query, as a prepared statement, and inside a transaction.
       if (index % 3 === 2) await door.run('BEGIN');
       await door.run(`CREATE TABLE t ${columns}`, index % 3 === 1);
