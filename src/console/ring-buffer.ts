@@ -4,16 +4,14 @@
  */
 import { limits } from '../config/limits.ts';
 import { doctorPath } from '../observe/doctor-path.ts';
-import type { Observation } from '../observe/observations.ts';
+import type { CountedAnswer } from '../reject/traffic.ts';
 import type { StoredRefusal } from '../types/journal.ts';
-
-export type AnsweredOutcome = Extract<Observation, { kind: 'request.answered' | 'batch.answered' }>;
 
 export class RingBuffer {
   readonly #clock: () => number;
   /** Called with the name of what is no longer remembered. */
   readonly #forget: (held: string) => void;
-  readonly #outcomes: (AnsweredOutcome | undefined)[] = Array.from({ length: limits.tailRingMax });
+  readonly #outcomes: (CountedAnswer | undefined)[] = Array.from({ length: limits.tailRingMax });
   readonly #times = new Float64Array(limits.tailRingMax);
   /** The ids of those that were written down. */
   readonly #refusals: (string | undefined)[] = Array.from({ length: limits.tailRingMax });
@@ -39,7 +37,7 @@ export class RingBuffer {
 
   /** `refusal`: the id under which it was written down. */
   at(number: number): {
-    readonly outcome: AnsweredOutcome | undefined;
+    readonly outcome: CountedAnswer | undefined;
     readonly atMs: number;
     readonly refusal: string | undefined;
   } {
@@ -51,7 +49,7 @@ export class RingBuffer {
     };
   }
 
-  add(outcome: AnsweredOutcome): void {
+  add(outcome: CountedAnswer): void {
     if (outcome.table === null && 'path' in outcome && outcome.path === doctorPath) return;
     const place = this.#count % limits.tailRingMax;
     const before = this.#outcomes[place];
@@ -80,7 +78,7 @@ export class RingBuffer {
     return null;
   }
 
-  #takeEarly(outcome: AnsweredOutcome): string | undefined {
+  #takeEarly(outcome: CountedAnswer): string | undefined {
     const since = this.#clock() - limits.tailKeptMs;
     const inTime = this.#early.filter(({ atMs }) => atMs > since);
     const found = inTime.find(({ row }) => isOf(row, outcome));
@@ -92,7 +90,7 @@ export class RingBuffer {
 /** A batch has neither the address nor the time of its request. */
 function isOf(
   { database, oid, code, arrivedAtMs, remoteAddress }: StoredRefusal,
-  outcome: AnsweredOutcome | undefined,
+  outcome: CountedAnswer | undefined,
 ) {
   if (outcome === undefined || outcome.code !== code) return false;
   const { table } = outcome;

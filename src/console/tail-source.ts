@@ -11,7 +11,7 @@ import type { Recall, TailBatch, TailLine, TailSource } from '../observe/tail.ts
 import type { StoredRefusal } from '../types/journal.ts';
 import { byArrival, isBeyond, matchesLine } from './request-filter.ts';
 import { RingBuffer } from './ring-buffer.ts';
-import type { AnsweredOutcome } from './ring-buffer.ts';
+import type { CountedAnswer } from '../reject/traffic.ts';
 
 export class OutcomeTail implements TailSource {
   readonly #clock: () => number;
@@ -40,7 +40,7 @@ export class OutcomeTail implements TailSource {
     this.#eventOf = eventOf;
   }
 
-  readonly #add = (outcome: AnsweredOutcome): void => {
+  readonly #add = (outcome: CountedAnswer): void => {
     this.#ring.add(outcome);
     if (this.#watchers.size > 0) this.#timer ??= setTimeout(() => this.#flush(), limits.tailFlushMs);
   };
@@ -113,14 +113,14 @@ export class OutcomeTail implements TailSource {
 }
 
 /** Whether it is written down, unless there are too many. */
-function isKept(outcome: AnsweredOutcome | undefined): boolean {
+function isKept(outcome: CountedAnswer | undefined): boolean {
   if (outcome?.table?.oid === undefined) return false;
   const { code } = outcome;
   if (code === 'committed' || code === 'handshake' || code === 'spooled') return false;
   return isWorthKeeping(code);
 }
 
-function lineOf(outcome: AnsweredOutcome, id: string, atMs: number): TailLine {
+function lineOf(outcome: CountedAnswer, id: string, atMs: number): TailLine {
   const { database, schema, table } = outcome.table ?? { database: '', schema: '', table: '' };
   const { code, rows, seconds } = outcome;
   const { oid, sender } = outcome.table ?? {};
