@@ -89,7 +89,8 @@ export function createTable(cursor: Cursor, deps: DdlContext): StatementPlan {
   refuseOther(cursor);
   const clause = cursor.accept('validate') ? parseValidate(cursor) : null;
   if (!cursor.atEnd && !answerFollows(cursor)) cursor.unexpected(form);
-  const answers = parseAnswers(cursor, clause);
+  const hasAnswers = !cursor.atEnd || (clause !== null && clause.sender !== null);
+  const answers = hasAnswers ? parseAnswers(cursor, clause) : null;
 
   refuseUnknown(options, optionNames, 'a webhook table');
   const storable = storedOptions(options, clause?.sender ?? null, deps);

@@ -23,62 +23,43 @@ import { deliveryIdOf } from '../senders/senders.ts';
 import { logKindOf, logKinds, parseLog } from '../senders/delivery-logs.ts';
 import { quoteIdentifier } from '../kit/sql-text.ts';
 
-/** What ALTER TABLE … SET may change: options for values, keys and answers, not those that define what a row is. */
-export const changeableOptions = [
-  'on_type_error',
-  'on_unknown',
-  'collect_into',
-  'on_unstorable',
-  'form_files',
-  'methods',
-  'spool',
-  'spool_status',
-  'dedupe',
-  'dedupe_window',
-  'dedupe_compare',
-  'version',
-  'version_equal',
-  'version_window',
-  'sns_topics',
-  'event_grid_subscriptions',
-  'keep',
-  'keep_if',
-  'private',
-  'readers',
-  'inspect',
-  'distribute',
-  'shards',
-  'reconcile',
-  'every',
-  'reconcile_secret',
-];
+const asWritten = ({ value }: Option): string => value;
 
-/** `using`: the sender after USING in the same statement; null: there is none. */
+/** What ALTER TABLE … SET may change: options for values, keys and answers, not those that define what a row is. `using`: see changeableValue. */
+const values: { readonly [name: string]: (option: Option, using: string | null) => string } = {
+  on_type_error: (option) => oneOf(option, 'reject', 'null'),
+  on_unknown: (option) => oneOf(option, 'ignore', 'reject', 'collect'),
+  collect_into: asWritten,
+  on_unstorable: (option) => oneOf(option, 'reject', 'replace'),
+  form_files: (option) => oneOf(option, 'describe', 'content'),
+  methods: methodsValue,
+  spool: (option) => oneOf(option, 'off', 'fallback'),
+  spool_status: (option) => oneOf(option, '202', '200'),
+  dedupe: dedupeValue,
+  dedupe_window: windowValue,
+  dedupe_compare: compareValue,
+  version: versionValue,
+  version_equal: (option) => oneOf(option, 'stale', 'replace'),
+  version_window: versionWindowValue,
+  sns_topics: topicsValue,
+  event_grid_subscriptions: subscriptionsValue,
+  keep: keepOf,
+  keep_if: keepIfOf,
+  private: privateOf,
+  readers: readersOf,
+  inspect: (option) => oneOf(option, 'off', 'bodies'),
+  distribute: waysOf,
+  shards: shardsOf,
+  reconcile: reconcileValue,
+  every: everyValue,
+  reconcile_secret: asWritten,
+};
+
+export const changeableOptions = Object.keys(values);
+
+/** As the catalog stores it. `using`: the sender after USING in the same statement; null: there is none. */
 export function changeableValue(option: Option, using: string | null): string {
-  if (option.name === 'on_type_error') return oneOf(option, 'reject', 'null');
-  if (option.name === 'spool') return oneOf(option, 'off', 'fallback');
-  if (option.name === 'spool_status') return oneOf(option, '202', '200');
-  if (option.name === 'dedupe') return dedupeValue(option, using);
-  if (option.name === 'dedupe_window') return windowValue(option);
-  if (option.name === 'dedupe_compare') return compareValue(option);
-  if (option.name === 'version') return versionValue(option);
-  if (option.name === 'version_equal') return oneOf(option, 'stale', 'replace');
-  if (option.name === 'version_window') return versionWindowValue(option);
-  if (option.name === 'sns_topics') return topicsValue(option);
-  if (option.name === 'event_grid_subscriptions') return subscriptionsValue(option);
-  if (option.name === 'keep') return keepOf(option);
-  if (option.name === 'keep_if') return keepIfOf(option);
-  if (option.name === 'private') return privateOf(option);
-  if (option.name === 'readers') return readersOf(option);
-  if (option.name === 'distribute') return waysOf(option);
-  if (option.name === 'shards') return shardsOf(option);
-  if (option.name === 'on_unstorable') return oneOf(option, 'reject', 'replace');
-  if (option.name === 'form_files') return oneOf(option, 'describe', 'content');
-  if (option.name === 'methods') return methodsValue(option);
-  if (option.name === 'reconcile') return reconcileValue(option);
-  if (option.name === 'every') return everyValue(option);
-  if (option.name === 'inspect') return oneOf(option, 'off', 'bodies');
-  return option.name === 'on_unknown' ? oneOf(option, 'ignore', 'reject', 'collect') : option.value;
+  return (values[option.name] ?? asWritten)(option, using);
 }
 
 const deliveryIdHint =
@@ -320,14 +301,16 @@ export function refuseShards(options: readonly Option[], alone: boolean): void {
 }
 
 /** As a JSON array. */
-const privateOf = (option: Option): string =>
-  JSON.stringify(namesOf(option, 'a list of columns', "private = 'done_at, attempts'"));
+function privateOf(option: Option): string {
+  return JSON.stringify(namesOf(option, 'a list of columns', "private = 'done_at, attempts'"));
+}
 
 /** As in SQL. */
-const readersOf = (option: Option): string =>
-  namesOf(option, 'a list of roles', "readers = 'agent, support'")
+function readersOf(option: Option): string {
+  return namesOf(option, 'a list of roles', "readers = 'agent, support'")
     .map((it) => (/^[a-z_][a-z0-9_]*$/.test(it) ? it : quoteIdentifier(it)))
     .join(', ');
+}
 
 /** Names as in SQL, with commas between them; an empty text: none. */
 function namesOf({ name: option, value, valueAt }: Option, what: string, example: string): string[] {
