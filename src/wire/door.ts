@@ -7,11 +7,10 @@
  * 57P03 (engine unavailable, shutting down), 0A000 (protocol before 3.0), 08P01 (messages out of bounds), 57014 (startup
  * took too long), 28000 (not encrypted, or a role of Headgate's own) and, if the door itself asks for passwords, 28P01. Touches no table itself.
  */
-import { createServer, type Server, type Socket, connect as connectTcp, isIP } from 'node:net';
-import { connect as connectTls, type ConnectionOptions } from 'node:tls';
+import { createServer, type Server, type Socket } from 'node:net';
 import type { Endpoint } from '../engine/engine.ts';
 import type { TlsSource } from '../access/tls-source.ts';
-import type { RewriteSql } from '../types/sql.ts';
+import type { RewriteSql } from '../ddl/rewrite.ts';
 import type { Closable } from '../kit/closer.ts';
 import { listenAt } from '../kit/listen-at.ts';
 import type { ListenAt } from '../kit/listen-at.ts';
@@ -20,9 +19,10 @@ import type { Observe } from '../observe/observations.ts';
 import { sendCancelRequest } from '../engine/cancellation.ts';
 import { authenticate, type Passwords } from './authenticate.ts';
 import { ClientTls } from './client-tls.ts';
+import { dialEngine } from './engine-socket.ts';
 import { followerRefused } from './replication-clients.ts';
 import { type FatalReason, writeFatal } from './messages.ts';
-import { namesOf, Newcomers, readClientOpening, Startup, writeSslRequest } from './startup.ts';
+import { namesOf, Newcomers, readClientOpening, Startup } from './startup.ts';
 import type { NegotiatedClient } from './startup.ts';
 import { Relay, shuttingDown } from './relay.ts';
 import { isHeadgatesLogin } from '../engine/login-names.ts';
@@ -359,78 +359,5 @@ class PostgresDoor implements SqlDoor {
       if (last === null) client.end();
       else client.end(last);
     });
-  }
-}
-
-/** Rejects if the engine cannot be reached, if TLS is required and the engine does not have it, or if `signal` is aborted first. */
-async function dialEngine(endpoint: Endpoint, signal: AbortSignal): Promise<Socket> {
-  if (endpoint.kind === 'unix') {
-    const socket = connectTcp({ path: endpoint.path, allowHalfOpen: true });
-    await first<void>(socket, signal, (done) => socket.once('connect', done));
-    return socket;
-  }
-  const { host, port } = endpoint;
-  const socket = connectTcp({ host, port, allowHalfOpen: true, noDelay: true, keepAlive: true });
-  await first<void>(socket, signal, (done) => socket.once('connect', done));
-  return endpoint.tls ? startTls(socket, host, endpoint.tlsOptions ?? {}, signal) : socket;
-}
-
-async function startTls(
-  socket: Socket,
-  host: string,
-  options: ConnectionOptions,
-  signal: AbortSignal,
-): Promise<Socket> {
-  const answer = await first<Buffer>(socket, signal, (done) => {
-    socket.once('data', (bytes: Buffer) => {
-      socket.pause();
-      done(bytes);
-    });
-    socket.write(writeSslRequest());
-  });
-  // Bytes after the single `S` could come from anybody (CVE-2021-23222).
-  if (answer.length !== 1 || answer[0] !== 0x53) {
-    socket.destroy();
-    throw new Error('the database does not offer TLS');
-  }
-  const secure = connectTls({
-    ...options,
-    socket,
-    // The name that its certificate must have; SNI is not used for an IP address (RFC 6066 §3).
-    host,
-    ...(isIP(host) === 0 ? { servername: host } : {}),
-  });
-  await first<void>(secure, signal, (done) => secure.once('secureConnect', done));
-  return secure;
-}
-
-/** Waits for one event of a socket; if the socket ends before, rejects and leaves it destroyed. */
-async function first<T>(
-  socket: Socket,
-  signal: AbortSignal,
-  subscribe: (done: (value: T) => void) => void,
-): Promise<T> {
-  let failed!: (error: Error) => void;
-  const lost = (): void => failed(new Error('the connection was closed'));
-  const aborted = (): void => failed(new Error('the connection took too long'));
-  try {
-    return await new Promise<T>((resolve, reject) => {
-      failed = reject;
-      socket.once('error', reject);
-      socket.once('end', lost);
-      socket.once('close', lost);
-      if (signal.aborted) aborted();
-      signal.addEventListener('abort', aborted);
-      subscribe(resolve);
-    });
-  } catch (error) {
-    socket.on('error', () => {});
-    socket.destroy();
-    throw error;
-  } finally {
-    socket.off('error', failed);
-    socket.off('end', lost);
-    socket.off('close', lost);
-    signal.removeEventListener('abort', aborted);
   }
 }
