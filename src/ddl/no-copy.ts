@@ -2,7 +2,7 @@
  * COPY … FROM STDIN and COPY … TO STDOUT need a stream in addition to the statement, which a request over HTTP does not
  * have. Takes a rewriter, returns one that refuses them (0A000), with their position, before anything is sent. Pure.
  */
-import type { RewriteSql } from '../types/sql.ts';
+import type { RewriteSql } from './rewrite.ts';
 import { Cursor } from './cursor.ts';
 import { lexable, statementsOf } from './scanner.ts';
 

@@ -6,7 +6,7 @@
  * Refuses with PostgreSQL's own errors and positions. Uses the catalog (its functions) only through `before`.
  */
 import { setImmediate as othersTurn } from 'node:timers/promises';
-import type { Rewrite, RewriteSql, Rewritten, SqlSession } from '../types/sql.ts';
+import type { Rewrite, Rewritten, SqlSession } from '../types/sql.ts';
 import { limits } from '../config/limits.ts';
 import { SqlFailure } from '../errors/refusals.ts';
 import { createTable, isWebhookTable } from './create-table.ts';
@@ -30,6 +30,9 @@ import type { StatementText } from './scanner.ts';
 import { createToken, dropToken } from './token-statements.ts';
 import { typeNames } from './type-names.ts';
 import type { DdlContext } from './statement-context.ts';
+
+/** What createRewriter makes, and the SQL port calls for each query string: null if it holds no statement of Headgate's, and is sent unchanged. */
+export type RewriteSql = (sql: string, session: SqlSession) => Rewrite | null;
 
 export function createRewriter(deps: DdlContext): RewriteSql {
   return (sql, session) => (mayBeOurs(sql) ? rewrite(sql, session, deps) : null);

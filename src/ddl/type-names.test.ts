@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { RewriteSql } from '../types/sql.ts';
 import { testRooms } from '../../test/support/ddl-rooms.ts';
 import { withoutCopy } from './no-copy.ts';
 import { createRewriter } from './rewrite.ts';
+import type { RewriteSql } from './rewrite.ts';
 import { createTypeNameRewriter } from './type-names.ts';
 
 const session = { database: 'd', user: 'u', standardConformingStrings: true, clientEncoding: 'UTF8' };

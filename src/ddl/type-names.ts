@@ -3,7 +3,7 @@
  * returns the same text with `text` in its place; refuses nothing. Replaced only as the type of a column, without
  * quotes and schema: `"string"` and `public.string` remain whatever type of that name the owner has. Pure.
  */
-import type { RewriteSql } from '../types/sql.ts';
+import type { Rewrite, SqlSession } from '../types/sql.ts';
 import { Cursor } from './cursor.ts';
 import { lexable, splitStatements } from './scanner.ts';
 import type { Lexical } from './literals.ts';
@@ -23,7 +23,7 @@ export function typeNames(statement: StatementText, lexical: Lexical): Statement
 }
 
 /** For a gateway in front of a database that is not Headgate's: it knows none of Headgate's other statements. */
-export function createTypeNameRewriter(): RewriteSql {
+export function createTypeNameRewriter(): (sql: string, session: SqlSession) => Rewrite | null {
   return (sql, session) => {
     if (!/\bstring\b/i.test(sql) || !/\btable\b/i.test(sql)) return null;
     const lexical = {

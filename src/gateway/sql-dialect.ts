@@ -4,7 +4,7 @@
  * repository).
  */
 import { limits } from '../config/limits.ts';
-import type { RewriteSql } from '../types/sql.ts';
+import type { RewriteSql } from '../ddl/rewrite.ts';
 import { encodeText, integerTypes } from './sql-types.ts';
 import type { SqlType } from './sql-types.ts';
 

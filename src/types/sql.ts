@@ -32,9 +32,6 @@ export interface RefusedStatement {
   readonly error: SqlError;
 }
 
-/** Looks for Headgate's statements in a query string; null: there is none, send the text unchanged. */
-export type RewriteSql = (sql: string, session: SqlSession) => Rewrite | null;
-
 /** What the relay knows of a client's session when it asks for a rewrite. */
 export interface SqlSession {
   readonly database: string;

@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { done, inTransaction, m, q, ready, started } from '../../test/support/wire-transcripts.ts';
 import { limits } from '../config/limits.ts';
 import { SqlFailure } from '../errors/refusals.ts';
-import type { OwnRow, RewriteSql, SessionQueries } from '../types/sql.ts';
+import type { RewriteSql } from '../ddl/rewrite.ts';
+import type { OwnRow, SessionQueries } from '../types/sql.ts';
 import { SqlPortSession } from './session.ts';
 
 const key = '\0\0\x10\x92\x01\x02\x03\x04';

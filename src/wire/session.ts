@@ -9,7 +9,8 @@
  * after them waits. From then on it is *ready*. `Answers` keeps track of what the engine is answering at any time.
  */
 import { timingSafeEqual } from 'node:crypto';
-import type { Rewrite, RewriteSql, SessionQueries, SqlSession } from '../types/sql.ts';
+import type { RewriteSql } from '../ddl/rewrite.ts';
+import type { Rewrite, SessionQueries, SqlSession } from '../types/sql.ts';
 import { deferred } from '../kit/promises.ts';
 import type { Limits } from '../config/limits.ts';
 import { type SqlError, SqlFailure } from '../errors/refusals.ts';

@@ -4,7 +4,8 @@
  * for `before`, and `BUG` throws.
  */
 import type { Endpoint } from '../../src/engine/engine.ts';
-import type { Rewrite, RewriteSql } from '../../src/types/sql.ts';
+import type { RewriteSql } from '../../src/ddl/rewrite.ts';
+import type { Rewrite } from '../../src/types/sql.ts';
 import type { TlsSource } from '../../src/access/tls-source.ts';
 import { type Deferred, deferred } from '../../src/kit/promises.ts';
 import { type Limits, limits } from '../../src/config/limits.ts';

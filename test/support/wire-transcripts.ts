@@ -2,7 +2,8 @@
  * Conversations between a client and an engine as both send them, and what must reach the other side of a session whose
  * rewriter is `rewrite`. Bytes are latin1 strings.
  */
-import type { Rewrite, RewriteSql } from '../../src/types/sql.ts';
+import type { RewriteSql } from '../../src/ddl/rewrite.ts';
+import type { Rewrite } from '../../src/types/sql.ts';
 import { SqlFailure } from '../../src/errors/refusals.ts';
 
 export const m = (type: string, body = ''): string => {
