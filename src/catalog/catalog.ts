@@ -10,6 +10,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { within } from '../kit/promises.ts';
+import { SharedRuns } from '../kit/shared-runs.ts';
 import type { TableAnswers } from '../types/answers.ts';
 import type { Target } from '../types/target.ts';
 import type { TableName } from '../observe/observations.ts';
@@ -17,7 +18,6 @@ import { Refused } from '../errors/refusals.ts';
 import { DatabaseCatalog } from './database-catalog.ts';
 import type { CatalogParts, DatabaseSnapshot } from './database-catalog.ts';
 import { readMigrations } from './migrate.ts';
-import { Refresher } from './watcher.ts';
 import { candidateOf } from './altered-check.ts';
 import type { Candidate, CandidateQuestion } from './altered-check.ts';
 import { makeAnswers, noAnswers } from './answers.ts';
@@ -77,14 +77,14 @@ export class Catalog {
   readonly #held = new Map<string, number>();
   /** Databases without a catalog, and until when that is assumed. */
   readonly #absent = new Map<string, number>();
-  readonly #lister: Refresher;
+  readonly #lister: SharedRuns;
   #existing = new Set<string>();
   #closed = false;
 
   private constructor(parts: CatalogParts) {
     this.#parts = parts;
     this.#engine = parts.engine;
-    this.#lister = new Refresher(() => this.#list(), parts.clock);
+    this.#lister = new SharedRuns(() => this.#list(), parts.clock);
     this.#open(parts.engine.defaultDatabase, true);
   }
 

@@ -11,7 +11,7 @@ import { until } from '../../test/support/until.ts';
 import { migrate, readMigrations } from './migrate.ts';
 import { readOwned } from './role-queries.ts';
 import { readSizes, readTables } from './queries.ts';
-import { readAround } from './snapshot-cache.ts';
+import { readAround } from './locked-tables.ts';
 
 /** Whoever waits for a lock fails the test at once. */
 const impatient = `SET statement_timeout = '5s'`;

@@ -200,40 +200,8 @@ async function inTime(
   return results.slice(1).map(({ rows }) => rows);
 }
 
-/** Webhook tables, by oid, that somebody has locked against readers, or waits to lock. PostgreSQL prints no expression of such a table. */
-export function readLocked(client: ClientBase): Promise<number[]> {
-  return oidsOf(
-    client,
-    `select w.relation::pg_catalog.oid as relation from headgate.webhook_table w where w.relation in (
-    select l.relation from pg_catalog.pg_locks l join pg_catalog.pg_database d on d.oid = l.database
-    where d.datname = pg_catalog.current_database() and l.locktype = 'relation' and l.mode = 'AccessExclusiveLock')`,
-  );
-}
-
-/** All webhook tables, by oid, that belong to the owners of these. */
-export function readOthersOf(client: ClientBase, oids: readonly number[]): Promise<number[]> {
-  return oidsOf(
-    client,
-    `select o.oid as relation from headgate.webhook_table w join pg_catalog.pg_class o on o.oid = w.relation
-    where o.relowner in (select c.relowner from pg_catalog.pg_class c where c.oid = any (${listed(oids)}))`,
-  );
-}
-
-export interface OwnedTable {
-  readonly relation: number;
-  readonly owner: number;
-}
-
-/** Those of these tables that exist, with their owners, those of one owner together. */
-export function readOwners(client: ClientBase, oids: readonly number[]): Promise<readonly OwnedTable[]> {
-  return pinned(
-    client,
-    `select c.oid as relation, c.relowner as owner from pg_catalog.pg_class c where c.oid = any (${listed(oids)}) order by c.relowner, c.oid`,
-  );
-}
-
 /** For `any` and `all`. */
-const listed = (oids: readonly number[]): string => `'{${oids.join(',')}}'::pg_catalog.oid[]`;
+export const listed = (oids: readonly number[]): string => `'{${oids.join(',')}}'::pg_catalog.oid[]`;
 
 export async function oidsOf(client: ClientBase, sql: string): Promise<number[]> {
   return (await pinned<{ relation: number }>(client, sql)).map(({ relation }) => relation);

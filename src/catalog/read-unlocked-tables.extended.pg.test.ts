@@ -5,7 +5,7 @@ import { Door, webhook } from '../../test/support/ddl-door.ts';
 import { pictureOf as picture, update } from '../../test/support/picture.ts';
 import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
-import { readAround } from './snapshot-cache.ts';
+import { readAround } from './locked-tables.ts';
 import type { SnapshotCache } from './snapshot-cache.ts';
 import { look, readSizes, readTables } from './queries.ts';
 import { migrate, readMigrations } from './migrate.ts';

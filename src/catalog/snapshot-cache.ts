@@ -3,26 +3,18 @@
  * (headgate.table_versions), from the moment at which Headgate is told so until they are read again. Every answer to a look at the versions therefore
  * confirms all other tables. Tables are read a few at a time. A change that the versions do not cover is found when everything is read, once in a
  * while, and when a group asks the engine whether the table is still what its requests were checked for (relations/owner-code.ts).
- * Tables that somebody keeps locked, and those that the engine fails to read, as when it cannot print a default because that is nested too deeply, are
- * read around: what concerns one role's tables must not concern the others.
+ * Tables that cannot be read now are read around (locked-tables.ts).
  */
 import type { ClientBase } from 'pg';
 import type { StageContext } from '../observe/context.ts';
-import { pinned, readLocked, readOthersOf, readOwners, readSizes, readTables } from './queries.ts';
-import type {
-  OwnedTable,
-  SizeRow,
-  SnapshotCheck,
-  SnapshotMark,
-  TableRows,
-  TableVersions,
-} from './queries.ts';
+import { readAround, readLocked } from './locked-tables.ts';
+import type { LeftOut } from './locked-tables.ts';
+import { pinned, readSizes, readTables } from './queries.ts';
+import type { SizeRow, SnapshotCheck, SnapshotMark, TableRows, TableVersions } from './queries.ts';
 import { emptySnapshot, keyOfName, nextSnapshot, tableKey } from './snapshot.ts';
 import type { Snapshot } from './snapshot.ts';
 import type { Compiles } from './target.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
-import { faultOf, isConnectionLost, lockNotAvailable, sqlstateOf } from '../engine/sqlstate.ts';
-import { limits } from '../config/limits.ts';
 import type { TableName } from '../observe/observations.ts';
 import type { Target } from '../types/target.ts';
 
@@ -285,96 +277,5 @@ export class SnapshotCache {
     const { tables, unusable, unanswering } = this.#snapshot;
     const problems = [...unusable.keys(), ...unanswering.keys()].flatMap((key) => tables.get(key)?.oid ?? []);
     return new Set([...this.#doubts.keys(), ...this.#left.locked, ...problems]);
-  }
-}
-
-/** Reads these tables, by oid. */
-type Read<T> = (oids: readonly number[]) => Promise<T>;
-
-/** Tables, by oid, that the engine failed to read, with its reason. */
-type Faulty = ReadonlyMap<number, string>;
-
-/** What was left out of a reading. */
-interface LeftOut {
-  readonly locked: readonly number[];
-  readonly faulty: Faulty;
-}
-
-/**
- * Reads these tables but for those of `known` that are still locked, or were found to be faulty. If others turn out to be locked, without all
- * that are; if the engine fails, without those that it fails to read. If that happens again, then also without everything else of their owners, who
- * may lock or spoil one table after the other. Throws what `read` throws if that has to do with no table.
- */
-export async function readAround<T>(
-  client: ClientBase,
-  oids: readonly number[],
-  known: LeftOut,
-  read: Read<T>,
-): Promise<LeftOut & { readonly read: T }> {
-  const still = new Set(known.locked.length === 0 ? [] : await readLocked(client));
-  let locked = known.locked.filter((oid) => still.has(oid));
-  let { faulty } = known;
-  for (let attempt = 1; ; attempt++) {
-    const left = oids.filter((oid) => !locked.includes(oid) && !faulty.has(oid));
-    try {
-      return { read: await read(left), locked, faulty };
-    } catch (error) {
-      if (!isOfTables(error) || attempt === limits.catalogAroundAttemptsMax) throw error;
-      if (sqlstateOf(error) === lockNotAvailable) {
-        locked = [...new Set([...locked, ...(await readLocked(client))])];
-        if (attempt > 1) locked = await readOthersOf(client, locked);
-        continue;
-      }
-      faulty = new Map([...faulty, ...(await findFaulty(await readOwners(client, left), read))]);
-      if (attempt === 1) continue;
-      const all = await readOthersOf(client, [...faulty.keys()]);
-      faulty = new Map([...all.map((oid) => [oid, error.message] as const), ...faulty]);
-    }
-  }
-}
-
-/** Not what any statement may meet at that moment, as when the server has no memory for locks: then no table is at fault. */
-function isOfTables(error: unknown): error is Error {
-  const state = sqlstateOf(error);
-  if (state === null || isConnectionLost(error)) return false;
-  return state === lockNotAvailable || !['engine', 'conflict'].includes(faultOf(state));
-}
-
-/**
- * Those of these tables that the engine fails to read, found by halves. If it fails for some of one owner, all others of that owner count as well,
- * unread: the time that one role can take for itself is bounded.
- */
-async function findFaulty<T>(tables: readonly OwnedTable[], read: Read<T>): Promise<Faulty> {
-  const faulty = new Map<number, string>();
-  const failures = new Map<number, number>();
-  const halves = [tables];
-  for (let part = halves.pop(); part !== undefined; part = halves.pop()) {
-    const [first, ...others] = part;
-    const reason = first === undefined ? null : await failureOf(part, read);
-    if (first === undefined || reason === null) continue;
-    if (others.length > 0) {
-      const middle = Math.ceil(part.length / 2);
-      halves.push(part.slice(middle), part.slice(0, middle));
-      continue;
-    }
-    const { owner } = first;
-    const count = (failures.get(owner) ?? 0) + 1;
-    failures.set(owner, count);
-    faulty.set(first.relation, reason);
-    if (count < limits.catalogFaultyMax) continue;
-    for (const table of tables) if (table.owner === owner) faulty.set(table.relation, reason);
-    for (const [i, half] of halves.entries()) halves[i] = half.filter((table) => table.owner !== owner);
-  }
-  return faulty;
-}
-
-/** null: these can be read. */
-async function failureOf<T>(part: readonly OwnedTable[], read: Read<T>): Promise<string | null> {
-  try {
-    await read(part.map(({ relation }) => relation));
-    return null;
-  } catch (error) {
-    if (!isOfTables(error)) throw error;
-    return error.message;
   }
 }

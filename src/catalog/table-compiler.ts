@@ -1,10 +1,7 @@
 /**
- * From what the catalog holds of a table to what runs for its requests: its check, and where its rows go, according to a secret:
- * postgresql://user:password@host:port/database[?sslmode=…]. Takes sealed texts, expressions and settings; returns closures and values; throws
- * the reason in one line, never with a secret: of a destination it shows the host. The parser must be loaded.
+ * From a VALIDATE expression, as it was sealed, to what runs for the requests of its table. Takes sealed texts, expressions and settings; returns closures
+ * and values; throws the reason in one line, never with a secret. The parser must be loaded.
  */
-import { createHash } from 'node:crypto';
-import { isIPv6 } from 'node:net';
 import type { Settings } from '../config/settings.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import type { Into } from '../types/into.ts';
@@ -16,7 +13,7 @@ import { explainRefusal } from '../validate/explain.ts';
 import { parseExpression } from '../validate/expression.ts';
 import type { KeySets } from '../validate/key-sets.ts';
 import type { CodeChoice } from '../relations/shape.ts';
-import { parseDsn } from '../engine/dsn.ts';
+import { destinationOf } from './into-url.ts';
 import { identities, openCheck } from './seals.ts';
 import type { AnswerRow, CheckRow } from './seals.ts';
 
@@ -77,41 +74,6 @@ export class TableCompiler {
     return destinationOf(value, this.#settings.intoHosts, trusted);
   }
 }
-
-const form = 'postgresql://user:password@host:port/database, with no other option than sslmode';
-/** Nothing that names a file, another host or another way to log in. */
-const shape =
-  /^postgres(?:ql)?:\/\/[^/?#@:,]+(?::[^/?#@]*)?@[^/?#@,%]+:\d+\/[^/?#]+(?:\?sslmode=(disable|require|verify-full))?$/;
-
-/** `trusted`: the secret belongs to a superuser. */
-export function destinationOf(text: string, hosts: readonly string[], trusted: boolean): Into {
-  const [isOfForm, sslmode = 'disable'] = shape.exec(text.trim()) ?? [];
-  if (isOfForm === undefined)
-    throw new Error(`the secret that says where its rows go is not of the form ${form}`);
-  const whole = isOfForm.includes('?') ? isOfForm : `${isOfForm}?sslmode=disable`;
-  const [server] = parseDsn(whole).servers;
-  const { host: given = '', port = 0, user = '', password, database = '' } = server?.config ?? {};
-  const host = given.toLowerCase();
-  // A NUL would end one field of the startup message, and begin another.
-  if ([user, password, database].some((it) => typeof it === 'string' && hasControls(it)))
-    throw new Error('the secret that says where its rows go has a control character in it');
-  const place = `${isIPv6(host) ? `[${host}]` : host}:${port}`;
-  if (!hosts.includes(place)) throw new Error(`HEADGATE_INTO_HOSTS does not name ${place}`);
-  return {
-    key: createHash('sha256')
-      .update(`${trusted ? 1 : 0}${whole}`)
-      .digest('hex'),
-    host,
-    port,
-    user,
-    password: typeof password === 'string' ? password : '',
-    database,
-    tls: sslmode === 'disable' ? 'none' : sslmode === 'require' ? 'encrypted' : 'verified',
-    passwordRequired: !trusted,
-  };
-}
-
-const hasControls = (text: string): boolean => /\p{Cc}/u.test(text);
 
 export interface SealedSecretRow {
   /** The secret's name inside the expression. */

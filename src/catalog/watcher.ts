@@ -6,6 +6,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from 'pg';
+import { SharedRuns } from '../kit/shared-runs.ts';
 import { quoteIdentifier as quote } from '../kit/sql-text.ts';
 import type { StageContext } from '../observe/context.ts';
 import { SnapshotCache } from './snapshot-cache.ts';
@@ -45,9 +46,9 @@ export class CatalogWatcher {
   hasChanged = true;
   readonly #database: string;
   readonly #watched: WatcherContext;
-  readonly #looks: Refresher;
-  readonly #looksAtSome: Refresher;
-  readonly #reads: Refresher;
+  readonly #looks: SharedRuns;
+  readonly #looksAtSome: SharedRuns;
+  readonly #reads: SharedRuns;
   #sessions: Sessions | null = null;
   /** How long the last look took, in ms: at all tables, and at some. */
   #lookMs = 0;
@@ -69,9 +70,9 @@ export class CatalogWatcher {
     this.#watched = watched;
     this.picture = new SnapshotCache(database, watched.compiler, watched);
     this.#observed = this.picture.snapshot;
-    this.#looks = new Refresher(() => this.#look(), watched.clock);
-    this.#looksAtSome = new Refresher(() => this.#lookAtSome(), watched.clock);
-    this.#reads = new Refresher(() => this.#read(), watched.clock);
+    this.#looks = new SharedRuns(() => this.#look(), watched.clock);
+    this.#looksAtSome = new SharedRuns(() => this.#lookAtSome(), watched.clock);
+    this.#reads = new SharedRuns(() => this.#read(), watched.clock);
   }
 
   /** Resolves when everything is read. */
@@ -250,51 +251,5 @@ export class CatalogWatcher {
         if (before[which].get(key) !== reason && table !== undefined)
           observe({ kind: kinds[which], table, reason });
       }
-  }
-}
-
-export class Refresher {
-  readonly #job: () => Promise<void>;
-  #running: Promise<void> | null = null;
-  #next: Promise<void> | null = null;
-  /** Ends the pause before the next run; null: there is no pause. */
-  #hurry: AbortController | null = null;
-  /** When the last run began that only patient callers had requested. */
-  #lastPatientMs = Number.NEGATIVE_INFINITY;
-  readonly #clock: () => number;
-
-  constructor(job: () => Promise<void>, clock: () => number) {
-    this.#job = job;
-    this.#clock = clock;
-  }
-
-  /**
-   * Rejects if the run that the caller waits for fails. `pauseMs`: start at least this long after the last run that
-   * only such patient callers had requested; a caller without a pause starts the run for all of them.
-   */
-  run(pauseMs = 0): Promise<void> {
-    if (pauseMs === 0) this.#hurry?.abort();
-    this.#next ??= this.#begin(pauseMs);
-    return this.#next;
-  }
-
-  /** Resolves when the current run has ended, with or without an error; at once if none is running. */
-  async current(): Promise<void> {
-    await this.#running?.catch(() => {});
-  }
-
-  async #begin(pauseMs: number): Promise<void> {
-    const hurry = pauseMs === 0 ? null : new AbortController();
-    this.#hurry = hurry;
-    // The failure of the previous run belongs to its own callers.
-    await this.#running?.catch(() => {});
-    const wait = this.#lastPatientMs + pauseMs - this.#clock();
-    if (hurry !== null && wait > 0)
-      await delay(wait, undefined, { signal: hurry.signal }).catch(() => undefined);
-    if (hurry?.signal.aborted === false) this.#lastPatientMs = this.#clock();
-    this.#running = this.#next;
-    this.#next = null;
-    this.#hurry = null;
-    await this.#job();
   }
 }

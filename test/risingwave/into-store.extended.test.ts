@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { IntoRisingWave } from '../../src/risingwave/into.ts';
-import { destinationOf } from '../../src/catalog/table-compiler.ts';
+import { destinationOf } from '../../src/catalog/into-url.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { Spy } from '../support/postgres.ts';
 import { rowsOf, targetOf } from '../support/rows.ts';

@@ -4,7 +4,7 @@ import type { TestContext } from 'node:test';
 import { Catalog } from '../../src/catalog/catalog.ts';
 import type { Target } from '../../src/types/target.ts';
 import { limits } from '../../src/config/limits.ts';
-import { destinationOf } from '../../src/catalog/table-compiler.ts';
+import { destinationOf } from '../../src/catalog/into-url.ts';
 import { createCompileAnswers } from '../../src/validate/answers.ts';
 import { onEnd } from './cleanup.ts';
 import { Spy } from './postgres.ts';

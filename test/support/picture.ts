@@ -9,7 +9,7 @@ import { look } from '../../src/catalog/queries.ts';
 import { CatalogWatcher } from '../../src/catalog/watcher.ts';
 import type { Snapshot } from '../../src/catalog/snapshot.ts';
 import type { Compiles } from '../../src/catalog/target.ts';
-import { destinationOf } from '../../src/catalog/table-compiler.ts';
+import { destinationOf } from '../../src/catalog/into-url.ts';
 import { limits } from '../../src/config/limits.ts';
 import type { Limits } from '../../src/config/limits.ts';
 import { createCompileAnswers } from '../../src/validate/answers.ts';

@@ -1,6 +1,6 @@
 /** Webhook tables as Targets, made by the snapshot without the catalog's connection: for tests of the results of DDL. */
 import type { ClientBase } from 'pg';
-import { destinationOf } from '../../src/catalog/table-compiler.ts';
+import { destinationOf } from '../../src/catalog/into-url.ts';
 import { readSizes, readTables } from '../../src/catalog/queries.ts';
 import { emptySnapshot, nextSnapshot } from '../../src/catalog/snapshot.ts';
 import type { Snapshot } from '../../src/catalog/snapshot.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { destinationOf } from './table-compiler.ts';
+import { destinationOf } from './into-url.ts';
 
 const hosts = ['rw.example.com:4566', '[::1]:4566'];
 
