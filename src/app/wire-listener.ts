@@ -108,7 +108,7 @@ export async function openWebhookRooms<Door extends Closable>(
       reconciler?.serve(database);
     },
     engine,
-    onRetryAsked: (database) => rejects.wake(database),
+    onRetryAsked: (database) => rejects.retryAsked(database),
     compiler: openCompiler({ ...options, sealing, verifier, clock }),
     sealing,
     keys: options.keys,

@@ -20,7 +20,7 @@ export interface WatcherContext extends StageContext {
   readonly compiler: Compiles;
   /** Called whenever the engine has confirmed the snapshot, with no table in doubt. */
   readonly onConfirmed?: (database: string) => void;
-  /** Called when a retry of a refused request has been requested. */
+  /** headgate.retry_rejected() was called (functions/rejected.sql): `Rejects.retryAsked`, of reject/rejected-requests.ts. */
   readonly onRetryAsked?: (database: string) => void;
 }
 

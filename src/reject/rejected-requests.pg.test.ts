@@ -256,7 +256,7 @@ function rejectsOn(bin: string): void {
     for (let i = 0; i < 300; i++) first?.rejects.keep(refused(target, { body: Buffer.from(String(i)) }));
     await first?.settled(300);
     await client.query('select headgate.retry_rejected(id) from headgate.rejected_requests');
-    first?.rejects.wake('postgres');
+    first?.rejects.retryAsked('postgres');
     await within(10_000, async () => {
       const { rows } = await client.query<{ outcome: string; reason: string | null; n: number }>(
         `select retry_outcome as outcome, retry_reason as reason, count(*)::int as n from headgate.rejected_requests
@@ -308,7 +308,7 @@ function rejectsOn(bin: string): void {
       return rows[0]?.said;
     };
     await ask();
-    stuck.rejects.wake('postgres');
+    stuck.rejects.retryAsked('postgres');
     await running.promise;
     await stuck.rejects.close();
     const next = openRejects(t, server);
@@ -323,7 +323,7 @@ function rejectsOn(bin: string): void {
     assert.match((await ask()) ?? '', /may be stored; force => true/);
     const retried = next.spy.next('rejected.retried');
     await ask(true);
-    next.rejects.wake('postgres');
+    next.rejects.retryAsked('postgres');
     assert.equal((await retried).outcome, 'committed');
   });
 
@@ -347,7 +347,7 @@ function rejectsOn(bin: string): void {
     await client.query(
       `update headgate.rejected_requests set retry_outcome = 'waiting', retry_forced = true`,
     );
-    rejects.wake('postgres');
+    rejects.retryAsked('postgres');
     await retried;
     await within(5_000, async () => {
       const settledRows = await client.query<{ outcome: string }>(

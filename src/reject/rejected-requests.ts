@@ -35,8 +35,8 @@ export class Rejects {
     if (this.#parts.rowsMax > 0 || this.#parts.retry !== null) this.#open(database);
   }
 
-  /** An owner has asked for a retry in this database. */
-  wake(database: string): void {
+  /** An owner has called headgate.retry_rejected() in this database: the catalog was notified, or has looked. Ends in retries.ts. */
+  retryAsked(database: string): void {
     if (!this.#journals.has(database)) this.#open(database);
     this.#journals.get(database)?.wake();
   }
