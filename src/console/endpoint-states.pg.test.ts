@@ -6,7 +6,7 @@ import type { Client } from 'pg';
 import { connect, makeTable } from '../../test/support/rejected.ts';
 import { embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
 import { limits } from '../config/limits.ts';
-import { addTraffic } from '../reject/statements.ts';
+import { addTraffic } from '../reject/traffic-statement.ts';
 import { TrafficCounts } from '../reject/traffic.ts';
 import type { CountedAnswer } from '../reject/traffic.ts';
 

@@ -7,7 +7,7 @@ import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { refusal } from '../errors/refusals.ts';
 import { describe, rawHeadersOf } from './redact.ts';
-import { Waiting } from './journal.ts';
+import { Waiting } from './rejected-rows.ts';
 
 function target(intake: Partial<Target['intake']> = {}): Target {
   return {

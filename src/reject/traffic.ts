@@ -9,32 +9,10 @@ import type { Readers } from '../observe/context.ts';
 import type { Observation } from '../observe/observations.ts';
 import { refusals } from '../errors/refusals.ts';
 import type { IgnoredCounts } from './ignored-keys.ts';
+import { trafficValues } from './traffic-statement.ts';
+import type { Count, outcomes, SinceStored } from './traffic-statement.ts';
 
 export type CountedAnswer = Extract<Observation, { kind: 'request.answered' | 'batch.answered' }>;
-
-export const outcomes = ['stored', 'unauthorized', 'refused', 'unavailable'] as const;
-
-interface Count {
-  readonly relation: number;
-  /** Since 1970. */
-  readonly minute: number;
-  readonly requests: Record<(typeof outcomes)[number], number>;
-  rows: number;
-  stale: number;
-  /** Of those stored: kept on disk first. */
-  spooled: number;
-  readonly took: number[];
-  lastMs: number;
-}
-
-/** Requests since the last one that was stored. Times are in ms since 1970. */
-interface SinceStored {
-  storedAtMs: number | null;
-  /** Of the first of them; null: there are none. */
-  sinceMs: number | null;
-  lastMs: number;
-  requests: Record<Exclude<(typeof outcomes)[number], 'stored'>, number>;
-}
 
 type TrafficBounds = Pick<Limits, 'trafficTablesMax' | 'trafficWaitingMax' | 'trafficFlushMs'>;
 
@@ -138,7 +116,7 @@ export class TrafficCounts {
     const places = new Map(this.#before.splice(0).map((it) => [`${it.relation}/${it.minute % 1440}`, it]));
     const since = this.#since;
     this.#since = new Map();
-    return [...valuesOf([...places.values()]), ...valuesSince(since)];
+    return trafficValues([...places.values()], since);
   }
 
   #turn(minute: number): void {
@@ -166,31 +144,4 @@ function outcomeOf({ code }: CountedAnswer): (typeof outcomes)[number] {
   const { status } = refusals[code];
   if (status >= 500 || status === 429) return 'unavailable';
   return status === 401 ? 'unauthorized' : 'refused';
-}
-
-function valuesOf(counts: readonly Count[]): readonly unknown[] {
-  return [
-    counts.map(({ relation }) => relation),
-    counts.map(({ minute }) => minute),
-    ...outcomes.map((outcome) => counts.map(({ requests }) => requests[outcome])),
-    counts.map(({ rows }) => rows),
-    counts.map(({ took }) => `{${took.join(',')}}`),
-    counts.map(({ lastMs }) => lastMs / 1_000),
-    counts.map(({ stale }) => stale),
-    counts.map(({ spooled }) => spooled),
-  ];
-}
-
-function valuesSince(all: ReadonlyMap<number, SinceStored>): readonly unknown[] {
-  const since = [...all.values()];
-  const seconds = (ms: number | null): number | null => (ms === null ? null : ms / 1_000);
-  return [
-    [...all.keys()],
-    since.map(({ lastMs }) => lastMs / 1_000),
-    since.map(({ storedAtMs }) => seconds(storedAtMs)),
-    since.map(({ sinceMs }) => seconds(sinceMs)),
-    ...(['unauthorized', 'refused', 'unavailable'] as const).map((outcome) =>
-      since.map(({ requests }) => requests[outcome]),
-    ),
-  ];
 }
