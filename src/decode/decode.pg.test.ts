@@ -8,7 +8,7 @@ import { testDatabase } from '../../test/support/postgres.ts';
 import { plainHead } from '../../test/support/rows.ts';
 import type { Include } from '../types/target.ts';
 import type { Rows } from '../types/rows.ts';
-import { decodeRequest } from './decode.ts';
+import { decodeRequest } from './decode-slices.ts';
 import { anyCharacter } from '../../test/support/characters.ts';
 
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;

@@ -7,7 +7,7 @@ import type { Intake, Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import { formObject } from '../validate/form.ts';
-import { decodeRequest } from './decode.ts';
+import { decodeRequest } from './decode-slices.ts';
 import { scanJson } from './json-scan.ts';
 
 const request = (body: string | Buffer, rawHeaders: readonly string[] = []) => ({

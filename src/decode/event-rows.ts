@@ -8,7 +8,7 @@ import { withoutMark } from '../kit/json-grammar.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import { checkDocument, lineRows } from './body-rows.ts';
-import { oneRow } from './decode.ts';
+import { oneRow } from './decode-slices.ts';
 import { readLines } from './lines.ts';
 import { problemSentence, refuseProblem } from './messages.ts';
 import { planByKeys } from './row-plan.ts';

@@ -5,7 +5,7 @@ import * as fc from 'fast-check';
 import { plainHead, targetOf } from '../../test/support/rows.ts';
 import { Refused } from '../errors/refusals.ts';
 import { scanJson, scannedEffort } from './json-scan.ts';
-import { decodeRequest } from './decode.ts';
+import { decodeRequest } from './decode-slices.ts';
 
 /** The package's own types describe it as a module of its default export only. */
 const examples = createRequire(import.meta.url)('@octokit/webhooks-examples') as { examples: unknown[] }[];

@@ -5,7 +5,7 @@ import { plainHead } from '../../test/support/rows.ts';
 import { limits } from '../config/limits.ts';
 import type { Intake } from '../types/target.ts';
 import { Refused } from '../errors/refusals.ts';
-import { decodeInSlices, decodeRequest } from './decode.ts';
+import { decodeInSlices, decodeRequest } from './decode-slices.ts';
 
 const request = (body: string) => ({ ...plainHead, body: Buffer.from(body), rawHeaders: [], arrivedAtMs: 0 });
 

@@ -7,8 +7,8 @@
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CommitPools } from '../commit/commit-pools.ts';
 import { passWith, readArrived } from '../commit/hand-over.ts';
-import { decodeWholes } from '../decode/body-rows.ts';
-import { decodeRequest as decodeAtOnce } from '../decode/decode.ts';
+import { decodeWholes } from '../decode/decode.ts';
+import { decodeRequest as decodeAtOnce } from '../decode/decode-slices.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { StageContext } from '../observe/context.ts';
 import { keepSpooled } from '../reject/spool-refusals.ts';
