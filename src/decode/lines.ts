@@ -8,14 +8,8 @@ import { isJsonSpace } from '../kit/json-grammar.ts';
 import { atOnce } from '../kit/time-slices.ts';
 import { limits } from '../config/limits.ts';
 import { Spans } from './document-spans.ts';
-import {
-  type JsonProblem,
-  type JsonScanOptions,
-  scanJson,
-  scanLine,
-  scannedEffort,
-  tooManyMembersReason,
-} from './json-scan.ts';
+import { type JsonProblem, type JsonScanOptions, scanJson, scanLine, scannedEffort } from './json-scan.ts';
+import { tooManyMembersReason } from './json-tokens.ts';
 import { noObject } from './messages.ts';
 import { needsWhole, rowGrowth, writeRow } from './reshape.ts';
 import { KeptColumns, RowBytes } from './row-bytes.ts';

@@ -6,7 +6,7 @@
  */
 import { isString, Members, skipSpace } from '../kit/json-walk.ts';
 import type { DocumentKeys } from './document-keys.ts';
-import { scannedFraction } from './json-scan.ts';
+import { scannedFraction } from './json-tokens.ts';
 import type { PlannedColumn, RowPlan } from './row-plan.ts';
 import type { RowBytes } from './row-bytes.ts';
 

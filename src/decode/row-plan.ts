@@ -11,7 +11,7 @@ import { conversionOf, formConversionOf, wholeConversionOf } from './conversions
 import type { Convert } from './conversions.ts';
 import { DocumentKeys } from './document-keys.ts';
 import { bodyInclude } from './includes.ts';
-import { scannedFraction } from './json-scan.ts';
+import { scannedFraction } from './json-tokens.ts';
 import type { JsonProblem, JsonScanOptions } from './json-scan.ts';
 import { defaultOptions } from './options.ts';
 import type { DecodeOptions } from './options.ts';
