@@ -1,12 +1,13 @@
 /**
  * The OpenAPI document of the events gateway, served by `GET /v1/openapi.json`: made from the tables of its parameters
- * (query.ts), of its bodies, of Headgate's refusals, and of the routes (routes.ts). Pure.
+ * (query.ts), of its bodies, of Headgate's refusals, of the routes (routes.ts) and what they do (openapi-routes.ts). Pure.
  */
 import { refusals } from '../errors/refusals.ts';
 import type { RefusalCode } from '../errors/refusals.ts';
 import type { QueryParameter } from './query.ts';
+import { operations } from './openapi-routes.ts';
+import type { Operation } from './openapi-routes.ts';
 import { routes } from './routes.ts';
-import type { Operation } from './routes.ts';
 import { streamTypes } from './stream-formats.ts';
 
 const everywhere = [
@@ -35,9 +36,11 @@ const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 /** `asksForToken`: requests must carry a bearer token. */
 export function openapiDocument(version: string, asksForToken: boolean): object {
   const paths: Record<string, object> = {};
-  for (const { method, path, operation } of routes)
-    if (operation !== null)
+  for (const { name, method, path } of routes) {
+    const operation = operations[name];
+    if (operation !== undefined)
       paths[path] = { ...paths[path], [method]: operationObject(operation, asksForToken) };
+  }
   return {
     openapi: '3.0.3',
     info: {
