@@ -13,7 +13,6 @@ import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { answerTo, bugAnswer, headersOf, json, refusalAnswer } from './answers.ts';
 import type { GatewayAnswer } from './answers.ts';
-import type { GuardedRequest } from './guard.ts';
 import { eventsPath, sqlPath } from './routes.ts';
 import type { Scope } from './tokens.ts';
 import { asBuffers, SlowReader } from './sql-result.ts';
@@ -36,7 +35,7 @@ export interface GatewayTracing {
   readonly scheme: 'http' | 'https';
 }
 
-export class GatewayExchange extends Exchange implements GuardedRequest {
+export class GatewayExchange extends Exchange {
   readonly requestId: string;
   /** The route, once it is known. */
   route: 'events' | 'sql' | 'stream' | 'other' = 'other';

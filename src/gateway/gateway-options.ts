@@ -1,5 +1,4 @@
 /** What the events gateway is opened with: where it listens, who may call, and the databases behind it. Types only. */
-import type { Admission } from '../access/admission.ts';
 import type { TlsSource } from '../access/tls-source.ts';
 import type { Limits } from '../config/limits.ts';
 import type { ListenAt } from '../kit/listen-at.ts';
@@ -14,8 +13,6 @@ import type { AskTokens } from './tokens.ts';
 export interface GatewayOptions extends Omit<GuardOptions, 'secure'> {
   /** null: plain HTTP. */
   readonly tls: TlsSource | null;
-  /** Decides who may connect and how often, and identifies the client behind a proxy. */
-  readonly gate: Admission;
   readonly observe: Observe;
   /** For sockets and what arrives on them. */
   readonly limits?: Limits;

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { openGate } from '../../test/support/gateway.ts';
 import { RequestGuard } from './guard.ts';
 import type { GuardOptions } from './guard.ts';
 
-const closed: GuardOptions = { host: '127.0.0.1', token: null, origins: [], hosts: [], secure: false };
+const gate = openGate();
+const closed: GuardOptions = { host: '127.0.0.1', token: null, origins: [], hosts: [], secure: false, gate };
 const at = (host: string | undefined, origin?: string, localAddress = '127.0.0.1') => ({
   one: (name: string) => ({ host, origin })[name],
   localAddress,

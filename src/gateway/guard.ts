@@ -1,13 +1,17 @@
 /**
- * Who may talk to the events gateway. Takes a request's headers and the address it arrived at, returns null or the refusal:
- * `host_refused` (a name that is not the gateway's: DNS rebinding), `page_refused` (a web page of another origin),
- * `token_required`. Pure but for the token's digest. A browser cannot forge Host and Origin, and any other client has no need
- * to: these two checks protect a gateway without a token from the web pages that its owner visits.
+ * Who may send a request to the events gateway. Takes a request, and what it is for; returns null, or what the database must be asked about its token;
+ * refuses with `host_refused` (a name that is not the gateway's: DNS rebinding), `page_refused` (a web page of another origin), `token_required`,
+ * `token_scope`, and as the gate does. Pure but for the token's digest and the gate's counts. A browser cannot forge Host and Origin, and any other
+ * client has no need to: these two checks protect a gateway without a token from the web pages that its owner visits.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { isIP } from 'node:net';
-import { refusal } from '../errors/refusals.ts';
+import type { Admission } from '../access/admission.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
+import type { GatewayExchange } from './exchange.ts';
+import { isNameOf } from './host-names.ts';
+import { AllowedPages, shown, tokenInQuery } from './pages.ts';
+import type { ShownToken } from './tokens.ts';
 
 export interface GuardOptions {
   /** The address that the gateway is configured to listen on. */
@@ -19,20 +23,16 @@ export interface GuardOptions {
   readonly hosts: readonly string[];
   /** Whether the door itself speaks TLS. */
   readonly secure: boolean;
+  /** Decides who may connect and how often, and identifies the client behind a proxy. */
+  readonly gate: Admission;
 }
 
-export interface GuardedRequest {
-  /** The value of a header by its lower-case name. */
-  readonly one: (name: string) => string | undefined;
-  /** The local end of the connection. */
-  readonly localAddress: string;
-  readonly localPort: number;
-}
+type PlacedRequest = Pick<GatewayExchange, 'one' | 'localAddress' | 'localPort'>;
 
 export class RequestGuard {
   readonly #options: GuardOptions;
   readonly #token: Buffer | null;
-  readonly #origins: ReadonlySet<string>;
+  readonly #pages: AllowedPages;
   readonly #hosts: ReadonlySet<string>;
   /** The last accepted host: nearly all requests use the same one. */
   #last = { host: '', localAddress: '', localPort: 0 };
@@ -40,29 +40,48 @@ export class RequestGuard {
   constructor(options: GuardOptions) {
     this.#options = options;
     this.#token = options.token === null ? null : digest(options.token);
-    this.#origins = new Set(options.origins);
+    this.#pages = new AllowedPages(options.origins, options.secure);
     this.#hosts = new Set(options.hosts.map((host) => host.toLowerCase()));
   }
 
-  /** Whether the request comes from an allowed place. */
-  place(request: GuardedRequest): Refusal | null {
+  /**
+   * null: the request may pass. Otherwise the database must be asked about its token of CREATE TOKEN, or about its page. Such tokens, and the pages that
+   * they allow, are for storing and reading events alone: `kind`. Throws Refused.
+   */
+  admit(exchange: GatewayExchange, kind: 'events' | 'stream' | null): ShownToken | null {
+    const { method, target } = exchange;
+    // A health check reveals nothing else, and may use any host name, as load balancers do.
+    const isHealth = method === 'GET' && target === '/v1/healthz';
+    const place = this.place(exchange);
+    const [origin, authorization] = [exchange.one('origin'), exchange.one('authorization')];
+    const isPreflight = method === 'OPTIONS';
+    const inQuery = kind === 'stream' ? tokenInQuery(target) : null;
+    const scoped = isHealth || isPreflight ? null : (inQuery ?? this.scopedToken(authorization));
+    // Only the database knows which pages its tokens allow.
+    const isAsked =
+      kind !== null && (scoped !== null || (isPreflight && origin !== undefined && place !== null));
+    const passes = place?.code === 'host_refused' ? isHealth : isAsked;
+    if (place !== null && !passes) throw new Refused(place);
+    if (origin !== undefined && this.#pages.has(origin)) exchange.allowOrigin(origin);
+    const unwelcome = this.#options.gate.refuses(exchange.remoteAddress);
+    if (unwelcome !== null) throw new Refused(unwelcome);
+    if (scoped !== null && kind === null) throw new Refused('token_scope', onlyEvents);
+    // A preflight carries no credentials.
+    const token = isHealth || isPreflight || isAsked ? null : this.token(authorization);
+    if (token !== null) throw new Refused(token);
+    if (!isAsked) return null;
+    const allowOrigin = (it: string) => exchange.allowOrigin(it);
+    return { reads: kind === 'stream', token: scoped, origin, place, allowOrigin };
+  }
+
+  /** Whether the request comes to a name of the gateway, and from no page of strangers. */
+  place(request: PlacedRequest): Refusal | null {
     const host = request.one('host');
     // A request without Host (HTTP/1.0) is not from a browser.
     if (host !== undefined && !this.#isOurs(host, request)) {
       return refusal('host_refused', `the events gateway is not called ${shown(host.toLowerCase())}`);
     }
-    const origin = request.one('origin')?.toLowerCase();
-    if (origin === undefined) {
-      if (!this.#isOfAnotherSite(request.one('sec-fetch-site'))) return null;
-      return refusal('page_refused', 'web pages of other sites may not call the events gateway');
-    }
-    if (this.allows(origin) || this.#isSameOrigin(origin, host?.toLowerCase())) return null;
-    return refusal('page_refused', `web pages of ${shown(origin)} may not call the events gateway`);
-  }
-
-  /** Whether pages of this origin may read answers. */
-  allows(origin: string): boolean {
-    return this.#origins.has('*') || this.#origins.has(origin.toLowerCase());
+    return this.#pages.refuses(request, host);
   }
 
   /** A token of CREATE TOKEN, or a text of that form; it never grants more, even if no token is required. */
@@ -86,42 +105,18 @@ export class RequestGuard {
     return this.#token !== null && timingSafeEqual(digest(given), this.#token);
   }
 
-  /**
-   * Browsers omit Origin from some requests (GET, HEAD), but state whether they are cross-site. Without the origin's name, an
-   * allowed origin cannot be distinguished from any other.
-   */
-  #isOfAnotherSite(site: string | undefined): boolean {
-    if (site === undefined || this.#origins.has('*')) return false;
-    return !['same-origin', 'none'].includes(site.toLowerCase());
-  }
-
-  #isOurs(host: string, request: GuardedRequest): boolean {
-    const { localAddress, localPort } = request;
+  #isOurs(host: string, { localAddress, localPort }: PlacedRequest): boolean {
     const last = this.#last;
     if (host === last.host && localAddress === last.localAddress && localPort === last.localPort) return true;
-    const isOurs = this.#isNamed(host.toLowerCase(), request);
+    const own = { ...this.#options, hosts: this.#hosts, localAddress, localPort };
+    const isOurs = isNameOf(own, host.toLowerCase());
     if (isOurs) this.#last = { host, localAddress, localPort };
     return isOurs;
   }
-
-  #isNamed(host: string, request: GuardedRequest): boolean {
-    if (this.#hosts.has('*') || this.#hosts.has(host)) return true;
-    const { name, port } = splitHost(host, this.#options.secure ? 443 : 80);
-    if (this.#hosts.has(name)) return true;
-    if (port !== request.localPort) return false;
-    const local = plainAddress(request.localAddress);
-    return isLoopbackName(name) || plainAddress(name) === local || name === this.#options.host.toLowerCase();
-  }
-
-  /**
-   * A page served by the gateway itself: its host has been checked already. A proxy in front of a plain door may add TLS, so
-   * https is accepted there too. A door with TLS serves no http page: such a page may have been altered on its way.
-   */
-  #isSameOrigin(origin: string, host: string | undefined): boolean {
-    if (host === undefined) return false;
-    return origin === `https://${host}` || (!this.#options.secure && origin === `http://${host}`);
-  }
 }
+
+const onlyEvents =
+  'with a token of CREATE TOKEN there is POST /v1/events or, FOR SELECT, GET /v1/events, and nothing else';
 
 function bearerOf(authorization: string | undefined): string | undefined {
   return authorization === undefined ? undefined : /^bearer +([^ ]+) *$/i.exec(authorization)?.[1];
@@ -129,26 +124,4 @@ function bearerOf(authorization: string | undefined): string | undefined {
 
 function digest(text: string): Buffer {
   return createHash('sha256').update(text).digest();
-}
-
-/** `[::1]:8000` → `::1` and 8000; without a port, the default of the scheme. */
-function splitHost(host: string, implied: number): { name: string; port: number } {
-  const parts = /^(?:\[([^\]]*)\]|([^:]*))(?::(\d{1,5}))?$/.exec(host);
-  if (parts === null) return { name: host, port: -1 };
-  return { name: parts[1] ?? parts[2] ?? '', port: parts[3] === undefined ? implied : Number(parts[3]) };
-}
-
-function isLoopbackName(name: string): boolean {
-  if (name === 'localhost' || name === '::1') return true;
-  return isIP(name) === 4 && name.startsWith('127.');
-}
-
-/** An IPv4 address on an IPv6 socket looks like ::ffff:127.0.0.1. */
-function plainAddress(address: string): string {
-  return address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address;
-}
-
-/** A stranger's text, made short and harmless for a message. */
-function shown(text: string): string {
-  return text.replaceAll(/[^\x21-\x7e]/g, '?').slice(0, 100);
 }

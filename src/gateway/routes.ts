@@ -27,6 +27,8 @@ export const routes: readonly GatewayRoute[] = [
 
 /** HEAD is answered like GET, without a body; a stream makes no sense without one. */
 export function routeOf(method: string, target: string): GatewayRoute | Refusal {
+  const malformed = targetRefusal(target);
+  if (malformed !== null) return malformed;
   const path = pathOf(target);
   const there = routes.filter((route) => route.path === path);
   const wanted = method === 'POST' ? 'post' : method === 'GET' || method === 'HEAD' ? 'get' : null;
@@ -53,7 +55,7 @@ function pathOf(target: string): string {
 }
 
 /** With a fragment or an invalid escape, the client means another path than the gateway would read. */
-export function targetRefusal(target: string): Refusal | null {
+function targetRefusal(target: string): Refusal | null {
   if (target.includes('#')) return refusal('malformed_path', 'a request target has no fragment');
   const [path = ''] = target.split('?', 1);
   if (!path.includes('%')) return null;

@@ -11,41 +11,40 @@ import type { Scope } from './tokens.ts';
 import { SqlRefused } from './sql-sessions.ts';
 import type { EventStreams } from './streams.ts';
 
-/** `readPauseMs`: how long its reader may pause. */
-export function streamRoute(
+/** `readPauseMs`: how long its reader may pause. Rejects with Refused. */
+export async function streamRows(
+  exchange: GatewayExchange,
   streams: EventStreams,
   database: (name: string | undefined) => string,
   readPauseMs: number,
-): (exchange: GatewayExchange) => Promise<void> {
-  return async (exchange) => {
-    const given = readQuery(exchange.target, streamParameters);
-    // A client that reconnects has the newer position in its header, and still the older one in its URL.
-    const after = exchange.headers['last-event-id'] ?? given.after ?? null;
-    if (Array.isArray(after) || (after?.length ?? 0) > limits.streamPositionCharsMax)
-      throw new Refused('malformed_query', 'the position is none that an event has had as its id');
-    const step = stepOf(given.batch);
-    if (step === undefined)
-      throw new Refused('malformed_query', 'the parameter batch is a number of rows from 1 to 10000');
-    const gone = new AbortController();
-    exchange.onEnded(() => gone.abort());
-    const form = formFor(exchange.headers.accept);
-    const { scope } = exchange;
-    const request = {
-      ...(scope === null ? {} : { admit: (oid: number) => watchToken(scope, oid, gone) }),
-      form,
-      database: database(given.database),
-      name: given.name ?? '',
-      after: after === '' ? null : after,
-      step,
-    };
-    exchange.place = { database: request.database };
-    const pieces = await streams.follow(request, gone.signal).catch((error: unknown) => {
-      // PostgreSQL's own words about a name would tell a stranger what there is.
-      if (scope !== null && error instanceof SqlRefused) throw new Refused('token_scope');
-      throw scope === null ? error : asOutside(error);
-    });
-    await exchange.answerStream(form.type, pieces, readPauseMs);
+): Promise<void> {
+  const given = readQuery(exchange.target, streamParameters);
+  // A client that reconnects has the newer position in its header, and still the older one in its URL.
+  const after = exchange.headers['last-event-id'] ?? given.after ?? null;
+  if (Array.isArray(after) || (after?.length ?? 0) > limits.streamPositionCharsMax)
+    throw new Refused('malformed_query', 'the position is none that an event has had as its id');
+  const step = stepOf(given.batch);
+  if (step === undefined)
+    throw new Refused('malformed_query', 'the parameter batch is a number of rows from 1 to 10000');
+  const gone = new AbortController();
+  exchange.onEnded(() => gone.abort());
+  const form = formFor(exchange.headers.accept);
+  const { scope } = exchange;
+  const request = {
+    ...(scope === null ? {} : { admit: (oid: number) => watchToken(scope, oid, gone) }),
+    form,
+    database: database(given.database),
+    name: given.name ?? '',
+    after: after === '' ? null : after,
+    step,
   };
+  exchange.place = { database: request.database };
+  const pieces = await streams.follow(request, gone.signal).catch((error: unknown) => {
+    // PostgreSQL's own words about a name would tell a stranger what there is.
+    if (scope !== null && error instanceof SqlRefused) throw new Refused('token_scope');
+    throw scope === null ? error : asOutside(error);
+  });
+  await exchange.answerStream(form.type, pieces, readPauseMs);
 }
 
 /**

@@ -41,8 +41,7 @@ export interface TokenGrant {
 export type AskTokens = (database: string, question: TokenQuestion) => Promise<TokenAnswer>;
 
 /** What a request with such a token shows. */
-export interface TokenUse {
-  readonly database: string;
+export interface ShownToken {
   /** What it is to be for. */
   readonly reads: boolean;
   /** null: a preflight, which carries no token. */
@@ -70,29 +69,29 @@ export class ScopedTokens {
   }
 
   /** null: a preflight, which stores nothing. Throws Refused. */
-  async admit(shown: TokenUse): Promise<Scope | null> {
+  async admit(database: string, shown: ShownToken): Promise<Scope | null> {
     const { token, origin, place } = shown;
-    if (token === null) return this.#admitPage(shown);
-    const grant = await this.#grantOf(shown);
+    if (token === null) return this.#admitPage(database, shown);
+    const grant = await this.#grantOf(database, shown);
     const why = whyNotFrom(grant, origin, place) ?? this.#whyNotNow(grant);
     if (why !== null) throw new Refused(why);
-    return new Scope(grant, () => this.#grantOf(shown), this.#clock);
+    return new Scope(grant, () => this.#grantOf(database, shown), this.#clock);
   }
 
-  async #admitPage(shown: TokenUse): Promise<null> {
-    const { originKnown } = await this.#answerTo(shown);
+  async #admitPage(database: string, shown: ShownToken): Promise<null> {
+    const { originKnown } = await this.#answerTo(database, shown);
     if (!originKnown) throw new Refused(shown.place ?? 'page_refused');
     return null;
   }
 
-  async #grantOf(shown: TokenUse): Promise<TokenGrant> {
+  async #grantOf(database: string, shown: ShownToken): Promise<TokenGrant> {
     if (this.#ask === null) throw new Refused('token_required', noTokens);
-    const { grant } = await this.#answerTo(shown);
+    const { grant } = await this.#answerTo(database, shown);
     if (grant === null) throw new Refused('token_required', wrongToken);
     return grant;
   }
 
-  async #answerTo({ database, reads, token, origin, allowOrigin }: TokenUse): Promise<TokenAnswer> {
+  async #answerTo(database: string, { reads, token, origin, allowOrigin }: ShownToken): Promise<TokenAnswer> {
     if (this.#ask === null) return { grant: null, originKnown: false };
     const asked = origin !== undefined && mayBeOrigin(origin) ? origin : null;
     const hash = token === null ? null : createHash('sha256').update(token).digest('hex');
