@@ -319,7 +319,7 @@ export interface HmacVerdict {
   readonly fits: HmacForm | null;
 }
 
-/** POST /console/api/retry: all requests that these filters match (request-statements.ts). GET returns the state of the last retry. */
+/** POST /console/api/retry: all requests that these filters match (retry-routes.ts). GET returns the state of the last retry. */
 export interface RetryCall {
   readonly filter: KeptFilter;
   /** Includes requests that VALIDATE did not accept. */

@@ -70,8 +70,8 @@ function found(text: string): string {
 const where = (all: readonly string[]): string =>
   all.length === 0 ? '' : `\n  WHERE ${all.join('\n    AND ')}`;
 
-/** All conditions of a filter on headgate.rejected_requests, with its text; those that match none if it is about others. */
-function whole(filter: KeptFilter, more: readonly string[] = []): string {
+/** WHERE for headgate.rejected_requests: all conditions of a filter, its text too, and `more`; none match if it is about others. */
+export function whereKept(filter: KeptFilter, more: readonly string[] = []): string {
   const conditions = refusedConditions(filter) ?? ['false'];
   return where([...conditions, ...(filter.text === '' ? [] : [found(filter.text)]), ...more]);
 }
@@ -184,39 +184,19 @@ export const countByTime = (
   filter: KeptFilter,
   barS: number,
 ): string => `SELECT (floor(extract(epoch FROM received_at) / ${barS}.0) * ${barS})::bigint AS at, count(*) AS refused
-FROM headgate.rejected_requests${whole({ ...filter, text: '' })}
+FROM headgate.rejected_requests${whereKept({ ...filter, text: '' })}
 GROUP BY 1
 ORDER BY 1`;
 
-/** How many requests a filter matches, and the newest of them. */
-export const countWaiting = (filter: KeptFilter): string =>
-  `SELECT count(*), max(id)
-FROM headgate.rejected_requests${whole(filter)}`;
-
-/** Oldest first, at most `max`: the requests after `after`, up to `last`. */
-export const retryBatch = (
-  filter: KeptFilter,
-  { after, last }: { readonly after: string; readonly last: string },
-  force: boolean,
-  max: number,
-): string =>
-  `SELECT id, headgate.retry_rejected(id${force ? ', force => true' : ''})
-FROM (
-  SELECT id FROM headgate.rejected_requests${whole(filter, [`id > ${literal(after)}`, `id <= ${literal(last)}`])}
-  ORDER BY id
-  LIMIT ${max}
-) chosen
-ORDER BY id`;
-
-/** The same as one statement, for display: the page runs it in batches. */
+/** For display: what retry-routes.ts runs in batches, as one statement. */
 export const retryFiltered = (filter: KeptFilter, force: boolean): string =>
   `SELECT headgate.retry_rejected(id${force ? ', force => true' : ''})
-FROM headgate.rejected_requests${whole(filter)}`;
+FROM headgate.rejected_requests${whereKept(filter)}`;
 
 /** All that a filter matches. */
 export const forgetFiltered = (filter: KeptFilter): string =>
   `SELECT count(*) FILTER (WHERE headgate.forget_rejected(id)) AS deleted
-FROM headgate.rejected_requests${whole(filter)}`;
+FROM headgate.rejected_requests${whereKept(filter)}`;
 
 /** Webhook tables that the role may look at, whose names contain the text; one more than a menu shows. */
 export const findTables = (text: string): string => `SELECT n.nspname, c.relname FROM headgate.webhook_table w

@@ -57,13 +57,6 @@ export const readBefore = (id: string): string =>
 export const retryOne = (id: string, force: boolean): string =>
   `SELECT headgate.retry_rejected(${/^\d+$/.test(id) ? id : literal(id)}${force ? ', force => true' : ''})`;
 
-export const countRetried = (ids: readonly string[]): string =>
-  `SELECT coalesce(retry_outcome, 'not retried') AS outcome, count(*)
-FROM headgate.rejected_requests
-WHERE id = ANY (${literal(`{${ids.join(',')}}`)}::bigint[])
-GROUP BY 1
-ORDER BY 2 DESC`;
-
 export const forgetOne = (id: string): string =>
   `SELECT headgate.forget_rejected(${/^\d+$/.test(id) ? id : literal(id)})`;
 

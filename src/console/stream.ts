@@ -1,6 +1,6 @@
 /**
- * GET /console/api/tail: outcomes as server-sent events, as they occur, and once a second whether requests can be accepted. Takes a
- * session and a source of outcomes; writes until the reader leaves, the session ends or its role may no longer log in. A reader that cannot keep up gets fewer, and the number of those
+ * GET /console/api/tail: outcomes as server-sent events, as they occur, and once a second whether requests can be accepted, to
+ * so many watchers at a time. Takes requests whose Host and origin were checked; writes until the reader leaves, the session ends or its role may no longer log in. A reader that cannot keep up gets fewer, and the number of those
  * skipped.
  */
 import type { ServerResponse } from 'node:http';
@@ -9,6 +9,7 @@ import { Refused } from '../errors/refusals.ts';
 import type { TailSource } from '../observe/tail.ts';
 import type { TailEvent } from './api.ts';
 import { noStore } from './headers.ts';
+import type { Asked, RequestSessions } from './request-sessions.ts';
 import type { ConsoleSession } from './sessions.ts';
 import type { SqlRunner } from './sql.ts';
 import { tableKey, watchTail } from './tail.ts';
@@ -24,18 +25,54 @@ const readRights = `
   FROM pg_catalog.pg_roles r
   WHERE r.rolname = current_user`;
 
-/** `ready`: why no request can be accepted; null: they can. */
-export function streamTail(
+interface Streamed {
+  readonly tail: TailSource;
+  readonly clock: () => number;
+  readonly answers: {
+    /** Why no request can be accepted; null: they can. */
+    ready(): string | null;
+  };
+}
+
+/** The tails that are open. Refuses with `login_required` and `overloaded`. */
+export class TailStreams {
+  readonly #of: Streamed;
+  readonly #requests: RequestSessions;
+  /** Watchers by role; '': of the owner of the data directory. */
+  readonly #watching = new Map<string, number>();
+
+  constructor(of: Streamed, requests: RequestSessions) {
+    this.#of = of;
+    this.#requests = requests;
+  }
+
+  async open({ request, response }: Asked): Promise<void> {
+    const session = this.#requests.session(request);
+    const role = session.who.kind === 'role' ? session.who.user : '';
+    const own = this.#watching.get(role) ?? 0;
+    const all = [...this.#watching.values()].reduce((sum, count) => sum + count, 0);
+    if (own >= limits.tailRoleWatchersMax)
+      throw new Refused('overloaded', `${own} pages of this role watch already: close one`);
+    if (all >= limits.tailWatchersMax) throw new Refused('overloaded', 'too many watch at present');
+    this.#watching.set(role, own + 1);
+    response.once('close', () => {
+      const left = (this.#watching.get(role) ?? 1) - 1;
+      if (left === 0) this.#watching.delete(role);
+      else this.#watching.set(role, left);
+    });
+    streamTail(response, session, this.#of);
+  }
+}
+
+function streamTail(
   response: ServerResponse,
   { who, held, ended }: ConsoleSession<SqlRunner | null>,
-  tail: TailSource,
-  clock: () => number,
-  ready: () => string | null,
+  { tail, clock, answers }: Streamed,
 ): void {
   response.writeHead(200, { ...noStore, 'content-type': 'text/event-stream; charset=utf-8' });
   const over = (): void => void response.end();
   const beat = (): void => {
-    const event: TailEvent = { lines: [], skipped: 0, notReady: ready() };
+    const event: TailEvent = { lines: [], skipped: 0, notReady: answers.ready() };
     if (response.writableLength < limits.tailWaitingBytesMax)
       response.write(`data: ${JSON.stringify(event)}\n\n`);
   };

@@ -10,16 +10,15 @@ import {
   anyKept,
   countHandshakes,
   countKept,
-  countWaiting,
   findKept,
   findTables,
   listHandshakes,
   listKept,
   readHandshake,
-  retryBatch,
   countByTime,
   sameReason,
 } from '../../src/console/request-statements.ts';
+import { countRetried, countWaiting, retryBatch } from '../../src/console/retry-routes.ts';
 import { readOrders, rowPage, startsOf } from '../../src/console/row-pages.ts';
 import {
   compareTraffic,
@@ -45,7 +44,6 @@ import {
 } from '../../src/console/new-endpoint.ts';
 import { readOrder } from '../../src/console/newest-rows.ts';
 import {
-  countRetried,
   explainValidate,
   listColumns,
   listDatabases,
