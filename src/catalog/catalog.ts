@@ -16,7 +16,8 @@ import type { Target } from '../types/target.ts';
 import type { TableName } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';
 import { DatabaseCatalog } from './database-catalog.ts';
-import type { CatalogParts, DatabaseSnapshot } from './database-catalog.ts';
+import type { CatalogParts } from './database-catalog.ts';
+import type { DatabaseSnapshot } from './database-tables.ts';
 import { readMigrations } from './migrate.ts';
 import { candidateOf } from './altered-check.ts';
 import type { Candidate, CandidateQuestion } from './altered-check.ts';
@@ -106,20 +107,17 @@ export class Catalog {
 
   /** Whether what is known of this database is what the engine has now. */
   isWatching(database: string): boolean {
-    return this.#databases.get(database)?.isCurrent === true;
+    return this.#databases.get(database)?.tables.isCurrent === true;
   }
 
   /** As `isWatching`, for one table, whose own look may be newer than the last one at all. */
   isWatchingTable(name: TableName): boolean {
-    return this.#databases.get(name.database)?.isCurrentFor(name) === true;
+    return this.#databases.get(name.database)?.tables.isCurrentFor(name) === true;
   }
 
   /** What is known of a database, whether or not the engine is up; null: it is not served, or has no catalog. */
   known(database: string): DatabaseSnapshot | null {
-    const catalog = this.#databases.get(database);
-    return catalog === undefined || catalog.state === 'absent' || catalog.state === 'closed'
-      ? null
-      : catalog.known;
+    return this.#databases.get(database)?.tables.known ?? null;
   }
 
   /** What an earlier process knew of a database that has not been read yet. */
@@ -132,10 +130,7 @@ export class Catalog {
 
   /** The table with this oid, as the engine has it now; null: it does not exist, or the engine's state is not known. */
   current(database: string, oid: number): Target | null {
-    const catalog = this.#databases.get(database);
-    if (catalog?.isCurrent !== true) return null;
-    for (const target of catalog.snapshot.tables.values()) if (target.oid === oid) return target;
-    return null;
+    return this.#databases.get(database)?.tables.current(oid) ?? null;
   }
 
   /** What checks need besides their secrets. */
@@ -145,14 +140,12 @@ export class Catalog {
 
   /** The table, if a request may be answered from memory; undefined: `find` has to ask the engine, or refuses. */
   answering(name: TableName): Target | undefined {
-    return this.#databases.get(name.database)?.answering(name);
+    return this.#databases.get(name.database)?.tables.answering(name);
   }
 
   /** Returns without waiting if the table is known. Throws Refused. */
   find(name: TableName): Target | Promise<Target> {
-    const database = this.#databases.get(name.database);
-    if (database !== undefined && database.state === 'watching') return database.find(name);
-    return this.#findSlowly(name);
+    return this.answering(name) ?? this.#findLate(name);
   }
 
   /** As `DatabaseCatalog.isStill`: whether a refusal that rests on this table may be given. Throws Refused. */
@@ -162,12 +155,12 @@ export class Catalog {
 
   /** As `DatabaseCatalog.doubtMs`. */
   doubtMs(target: Pick<Target, 'database' | 'oid'>): number {
-    return this.#databases.get(target.database)?.doubtMs(target) ?? 0;
+    return this.#databases.get(target.database)?.tables.doubtMs(target.oid) ?? 0;
   }
 
   /** As `DatabaseCatalog.lastKnown`; undefined also if the database is not served. */
   lastKnown(name: TableName): Target | null | undefined {
-    return this.#databases.get(name.database)?.lastKnown(name);
+    return this.#databases.get(name.database)?.tables.lastKnown(name);
   }
 
   /**
@@ -234,7 +227,7 @@ export class Catalog {
   /** What may be shown of these tables. Throws Refused. */
   async shown(database: string, owned: ReadonlySet<number>): Promise<readonly ShownTable[]> {
     await this.#databases.get(database)?.upToDate();
-    const snapshot = this.#databases.get(database)?.snapshot;
+    const snapshot = this.#databases.get(database)?.tables.snapshot;
     const tables = [...(snapshot?.tables ?? [])].filter(([, { oid }]) => owned.has(oid));
     return tables.map(([key, { oid }]) => ({
       oid,
@@ -248,7 +241,7 @@ export class Catalog {
     try {
       const catalog = await this.#serving(database);
       await catalog.opened(this.#parts.limits.catalogWaitMs);
-      return catalog.state === 'absent' ? null : await pinned<Row>(catalog.client, sql);
+      return catalog.tables.state === 'absent' ? null : await pinned<Row>(catalog.client, sql);
     } catch (error) {
       if (error instanceof Refused && error.refusal.code === 'not_found') return null;
       throw error instanceof Refused ? error : new Refused('engine_unavailable');
@@ -271,8 +264,8 @@ export class Catalog {
   async ensure(database: string): Promise<void> {
     this.#held.delete(database);
     let catalog = this.#databases.get(database);
-    if (catalog?.state === 'watching') return;
-    if (catalog?.state === 'absent') {
+    if (catalog?.tables.state === 'watching') return;
+    if (catalog?.tables.state === 'absent') {
       this.#databases.delete(database);
       catalog = undefined;
     }
@@ -300,7 +293,9 @@ export class Catalog {
   }
 
   /** Waits for the catalog of a database, at most `catalogWaitMs` in all. */
-  async #findSlowly(name: TableName): Promise<Target> {
+  async #findLate(name: TableName): Promise<Target> {
+    const database = this.#databases.get(name.database);
+    if (database?.tables.state === 'watching') return database.find(name);
     const found = this.#serving(name.database).then((catalog) => catalog.find(name));
     const kept = found.finally(() => this.#forgetAbsent(name.database));
     const target = await within(this.#parts.limits.catalogWaitMs, kept, null);
@@ -344,7 +339,7 @@ export class Catalog {
   }
 
   #forgetAbsent(database: string): void {
-    if (this.#databases.get(database)?.state !== 'absent') return;
+    if (this.#databases.get(database)?.tables.state !== 'absent') return;
     this.#databases.delete(database);
     this.#absent.set(database, this.#parts.clock() + this.#parts.limits.catalogPollIntervalMs);
   }
@@ -358,7 +353,7 @@ export class Catalog {
 
   /** The job of the lister: which databases exist, queried on any open connection. */
   async #list(): Promise<void> {
-    const asked = [...this.#databases.values()].find((catalog) => catalog.state === 'watching');
+    const asked = [...this.#databases.values()].find((catalog) => catalog.tables.state === 'watching');
     if (asked === undefined) {
       // The default database may have been let go of; it is opened again as soon as it is needed.
       const { defaultDatabase } = this.#engine;

@@ -12,13 +12,11 @@
  *
  * One session does nothing but look at the versions of all tables, every `catalogPollIntervalMs`, and sooner if a request asks or a notification comes
  * (embedded engine only). Each answer confirms the picture as of the moment of the question, except for the tables that it puts in doubt, which the
- * other session reads. A request is answered from a picture that was confirmed less than `catalogStaleMs` ago, and from no table in doubt; it waits for
- * that, at most `catalogWaitMs`, and is refused for a reason that the picture gives only if the picture was confirmed after the request arrived
- * (`isStill`). Only handshakes (`lastKnown`) are answered from less: changes made in the meantime are unknown, and a revoked key must not be accepted.
+ * other session reads. A request that cannot be answered from the picture (database-tables.ts) waits for that, at most `catalogWaitMs`, and one is refused
+ * for a reason that the picture gives only if the picture was confirmed after the request arrived (`isStill`).
  * Refuses with `not_found` and `engine_unavailable`. Uses two connections.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { randomUUID } from 'node:crypto';
 import { Client } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { hangUp } from '../engine/close-client.ts';
@@ -28,26 +26,18 @@ import { within, deferred } from '../kit/promises.ts';
 import type { Target } from '../types/target.ts';
 import type { TableName } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';
+import type { CatalogState, DatabaseTables } from './database-tables.ts';
+import { keyProblem } from './key-check.ts';
 import { migrate } from './migrate.ts';
 import { catalogVersion, letWriterIn, markOwnRoles, CatalogError } from './rights.ts';
 import type { Migrations } from './migrate.ts';
-import { isRetryWaiting, pinned } from './queries.ts';
+import { WaitingRetries } from './notifications.ts';
 import { CatalogWatcher } from './watcher.ts';
 import type { AskedTable, WatcherContext } from './watcher.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import { keyOfName } from './snapshot.ts';
-import type { Snapshot } from './snapshot.ts';
 import type { CatalogRow } from './catalog-rows.ts';
-import { quoteLiteral } from '../kit/sql-text.ts';
-import { identities } from './seals.ts';
-
-export type CatalogState = 'connecting' | 'watching' | 'absent' | 'closed';
-
-export interface DatabaseSnapshot {
-  readonly snapshot: Snapshot;
-  readonly ageMs: number;
-}
 
 /** What the catalogs of all databases share. */
 export interface CatalogParts extends WatcherContext {
@@ -55,17 +45,15 @@ export interface CatalogParts extends WatcherContext {
   readonly migrations: Migrations;
   readonly sealing: Pick<Sealing, 'open' | 'seal'>;
   readonly keys: Pick<KeyRing, 'make'>;
-  /** Called whenever the catalog of a database exists and has been read. */
-  readonly onServed?: (database: string) => void;
 }
 
 export class DatabaseCatalog {
+  readonly tables: DatabaseTables;
   readonly #database: string;
   readonly #parts: CatalogParts;
   readonly #watcher: CatalogWatcher;
   readonly #closing = new AbortController();
   readonly #ended: Promise<void>;
-  #state: CatalogState = 'connecting';
   #changed = deferred<void>();
   #client: Client | null = null;
   /** Ends the connections of now. */
@@ -75,7 +63,7 @@ export class DatabaseCatalog {
   /** Why the sealed values do not open; null: they do. */
   #keyProblem: string | null = null;
   #keyAskedAtMs = 0;
-  #isAskingForRetries = false;
+  readonly #retries = new WaitingRetries();
   /** The error of the last attempt, for the caller that asked for the catalog to be created. */
   #error: unknown = null;
 
@@ -85,47 +73,23 @@ export class DatabaseCatalog {
     this.#parts = parts;
     this.#create = create;
     this.#watcher = new CatalogWatcher(database, parts);
+    this.tables = this.#watcher.tables;
     this.#ended = this.#supervise();
-  }
-
-  get state(): CatalogState {
-    return this.#state;
-  }
-
-  /** What is known of all tables but those in doubt is what the engine has, or had a moment ago. */
-  get isCurrent(): boolean {
-    const { clock, limits } = this.#parts;
-    return this.#state === 'watching' && clock() - this.#watcher.confirmedAtMs <= limits.catalogStaleMs;
   }
 
   /** null while watching with the right master key; otherwise the reason, in one line. */
   get unavailable(): string | null {
-    return this.#state === 'watching' ? this.#keyProblem : this.#reason;
-  }
-
-  /** As `isCurrent`, for one table: by a look at it alone while a look at all takes long. */
-  isCurrentFor(name: TableName): boolean {
-    const target = this.snapshot.tables.get(keyOfName(name));
-    return this.isCurrent || (target !== undefined && this.#isConfirmed(target, 'catalogStaleMs'));
-  }
-
-  get snapshot(): Snapshot {
-    return this.#watcher.picture.snapshot;
-  }
-
-  /** The snapshot, and how long ago the engine last confirmed it, in ms. */
-  get known(): DatabaseSnapshot {
-    return { snapshot: this.snapshot, ageMs: this.#parts.clock() - this.#watcher.confirmedAtMs };
+    return this.tables.state === 'watching' ? this.#keyProblem : this.#reason;
   }
 
   /** What an earlier process knew; ignored once this process has looked at the catalog. */
   remember(rows: readonly CatalogRow[], ageMs: number): void {
-    if (this.#watcher.picture.remember(rows)) this.#watcher.confirmedAtMs = this.#parts.clock() - ageMs;
+    if (this.#watcher.picture.remember(rows)) this.tables.confirmedAtMs = this.#parts.clock() - ageMs;
   }
 
-  /** Does not wait on the hot path. Throws Refused. */
-  find(name: TableName): Target | Promise<Target> {
-    return this.answering(name) ?? this.#inTime((deadlineMs) => this.#search(name, deadlineMs));
+  /** The table, for a request that is not answered from memory. Throws Refused. */
+  find(name: TableName): Promise<Target> {
+    return this.#inTime((deadlineMs) => this.#search(name, deadlineMs));
   }
 
   /**
@@ -133,29 +97,12 @@ export class DatabaseCatalog {
    * many callers are one, about their tables alone. Throws Refused.
    */
   isStill(target: Target, sinceMs: number): boolean | Promise<boolean> {
-    const isStill = () => this.answering(target) === target;
-    if (this.isCurrent && this.#watcher.confirmedAtMs >= sinceMs) return isStill();
+    const isStill = () => this.tables.answering(target) === target;
+    if (this.tables.isCurrent && this.tables.confirmedAtMs >= sinceMs) return isStill();
     return this.#inTime(async (deadlineMs) => {
       while (!(await this.#ask(deadlineMs, target.oid)));
       return isStill();
     });
-  }
-
-  /**
-   * The table as it is known, or was when the connection was lost, at most `handshakeStaleMs` ago; null: it does not
-   * exist; undefined: nothing is known. For answers that store nothing.
-   */
-  lastKnown(name: TableName): Target | null | undefined {
-    const { clock, limits } = this.#parts;
-    if (!this.#watcher.picture.isWhole || this.#isFinal()) return undefined;
-    if (clock() - this.#watcher.confirmedAtMs > limits.handshakeStaleMs) return undefined;
-    return this.snapshot.tables.get(keyOfName(name)) ?? null;
-  }
-
-  /** For how long it has been known that the table may have changed, in ms; 0: it has not. */
-  doubtMs({ oid }: Pick<Target, 'oid'>): number {
-    const since = this.#watcher.picture.doubts.get(oid);
-    return since === undefined ? 0 : this.#parts.clock() - since;
   }
 
   /** Resolves when what is known of a table is newer than this call, even if nothing seems to have changed. */
@@ -178,7 +125,7 @@ export class DatabaseCatalog {
    */
   async opened(timeoutMs: number, slowMs = timeoutMs): Promise<void> {
     const begunAtMs = this.#parts.clock();
-    while (this.#state === 'connecting') {
+    while (this.tables.state === 'connecting') {
       const allowedMs = this.#error === null ? slowMs : timeoutMs;
       const left = begunAtMs + allowedMs - this.#parts.clock();
       const changed = this.#changed.promise.then(() => true);
@@ -201,19 +148,6 @@ export class DatabaseCatalog {
     await this.#ended;
   }
 
-  /** By a look at this table, while a look at all takes long. */
-  #isConfirmed({ oid }: Target, within: 'catalogPollIntervalMs' | 'catalogStaleMs'): boolean {
-    const { clock, limits } = this.#parts;
-    return this.#state === 'watching' && clock() - this.#watcher.confirmedOf(oid) <= limits[within];
-  }
-
-  /** The table, unless it is in doubt, or nothing has confirmed it. */
-  answering(name: TableName): Target | undefined {
-    const target = this.#watcher.picture.undoubted(name);
-    if (target === undefined || this.isCurrent) return target;
-    return this.#isConfirmed(target, 'catalogPollIntervalMs') ? target : undefined;
-  }
-
   /** Refuses if it takes longer than a request waits for the catalog. */
   async #inTime<T>(wait: (deadlineMs: number) => Promise<T>): Promise<T> {
     const { clock, limits } = this.#parts;
@@ -232,18 +166,18 @@ export class DatabaseCatalog {
     const { clock } = this.#parts;
     let isAsked = false;
     for (let attempt = 1; clock() < deadlineMs; attempt++) {
-      const target = this.answering(name);
+      const target = this.tables.answering(name);
       if (target !== undefined) return target;
-      const known = this.snapshot.tables.get(keyOfName(name));
-      const isDoubtful = known !== undefined && this.#watcher.picture.doubts.has(known.oid);
+      const known = this.tables.snapshot.tables.get(keyOfName(name));
+      const isDoubtful = known !== undefined && this.tables.doubts.has(known.oid);
       if (known !== undefined && !isDoubtful) {
         await this.#ask(deadlineMs, known.oid);
-      } else if (this.isCurrent && isDoubtful) {
+      } else if (this.tables.isCurrent && isDoubtful) {
         // As a rule it is being read.
         await this.#watcher.wait(attempt > 1);
-      } else if (!isAsked || !this.isCurrent) {
+      } else if (!isAsked || !this.tables.isCurrent) {
         // The table may have been created, or renamed, a millisecond ago.
-        isAsked = (await this.#ask(deadlineMs, name)) && this.isCurrent;
+        isAsked = (await this.#ask(deadlineMs, name)) && this.tables.isCurrent;
         if (isAsked) await this.#watcher.settle();
       } else throw new Refused('not_found');
     }
@@ -258,12 +192,12 @@ export class DatabaseCatalog {
     await this.opened(deadlineMs - clock()).catch(() => {
       throw new Refused('engine_unavailable');
     });
-    if (this.#state !== 'watching')
-      throw new Refused(this.#state === 'absent' ? 'not_found' : 'engine_unavailable');
+    if (this.tables.state !== 'watching')
+      throw new Refused(this.tables.state === 'absent' ? 'not_found' : 'engine_unavailable');
     const changed = this.#changed.promise;
     // A look that fails ends the connection. One at some tables confirms nothing about the others.
     const isAnswered = await this.#watcher
-      .ask(this.isCurrent || typeof about === 'number' ? about : undefined)
+      .ask(this.tables.isCurrent || typeof about === 'number' ? about : undefined)
       .then(
         () => true,
         () => within(deadlineMs - clock(), changed, undefined).then(() => false),
@@ -284,7 +218,7 @@ export class DatabaseCatalog {
         if (this.#isFinal()) return;
         this.#error = error;
         // The database is not unreachable but does not exist, so nothing that was known of it is true.
-        if (sqlstateOf(error) === '3D000') this.#watcher.confirmedAtMs = -Infinity;
+        if (sqlstateOf(error) === '3D000') this.tables.confirmedAtMs = -Infinity;
         const reason = this.#reasonOf(error);
         // Reported once for a series of identical failures.
         if (reason !== this.#reason) observe({ kind: 'catalog.unreadable', database, reason });
@@ -337,23 +271,10 @@ export class DatabaseCatalog {
   }
 
   async #afterLook(client: Client): Promise<void> {
-    void this.#lookForRetries(client);
-    await this.#lookForKey(client);
-  }
-
-  /** For engines that send no notifications. Never rejects: what could not be asked is asked after the next look. */
-  async #lookForRetries(client: Client): Promise<void> {
     const { engine, onRetryAsked } = this.#parts;
-    if (engine.kind === 'embedded' || this.#isAskingForRetries || !this.#watcher.hasChanged) return;
-    this.#isAskingForRetries = true;
-    this.#watcher.hasChanged = false;
-    try {
-      if (await isRetryWaiting(client)) onRetryAsked?.(this.#database);
-    } catch {
-      this.#watcher.hasChanged = true;
-    } finally {
-      this.#isAskingForRetries = false;
-    }
+    if (engine.kind !== 'embedded')
+      void this.#retries.look(client, this.#watcher, () => onRetryAsked?.(this.#database));
+    await this.#lookForKey(client);
   }
 
   #newClient(): Client {
@@ -391,7 +312,7 @@ export class DatabaseCatalog {
   }
 
   #isFinal(): boolean {
-    return this.#state === 'absent' || this.#state === 'closed';
+    return this.tables.state === 'absent' || this.tables.state === 'closed';
   }
 
   #reasonOf(error: unknown): string {
@@ -403,58 +324,11 @@ export class DatabaseCatalog {
   }
 
   #become(state: CatalogState, reason: string): void {
-    if (this.#state === 'closed') return;
-    this.#state = state;
+    if (this.tables.state === 'closed') return;
+    this.tables.state = state;
     this.#reason = reason;
     const changed = this.#changed;
     this.#changed = deferred();
     changed.resolve();
-  }
-}
-
-type CatalogSeals = Pick<Sealing, 'open' | 'seal'>;
-
-interface KeyCheckRow {
-  readonly seal_id: string;
-  readonly sealed: string;
-}
-
-const known = 'headgate';
-const readKeyCheck = 'select k.seal_id, k.sealed from headgate.key_check k';
-
-/**
- * Whether the master key is the one that a catalog's values were sealed with: a text that the first one has sealed says so. Returns why the values
- * do not open; null: they do, or there are none. Throws the engine's error.
- */
-async function keyProblem(
-  client: Client,
-  database: string,
-  sealing: CatalogSeals,
-  keys: Pick<KeyRing, 'make'>,
-): Promise<string | null> {
-  let [row] = await pinned<KeyCheckRow>(client, readKeyCheck);
-  if (row === undefined) {
-    await keys.make();
-    const id = randomUUID();
-    const sealed = quoteLiteral(sealing.seal(known, identities.key(id)));
-    try {
-      const insert = `insert into headgate.key_check (seal_id, sealed) values ('${id}', ${sealed}) on conflict do nothing`;
-      [row] = await pinned<KeyCheckRow>(client, insert, readKeyCheck);
-    } catch (error) {
-      // On a standby; the primary it follows does this.
-      if (sqlstateOf(error) === '25006') return null;
-      throw error;
-    }
-  }
-  if (row !== undefined && opens(sealing, row.sealed, identities.key(row.seal_id))) return null;
-  return `the sealed values of database ${JSON.stringify(database)} do not open: start Headgate with the master key that they were sealed with: the file master.key of the data directory of then, or HEADGATE_MASTER_KEY`;
-}
-
-function opens(sealing: CatalogSeals, sealed: string, identity: string): boolean {
-  try {
-    sealing.open(sealed, identity);
-    return true;
-  } catch {
-    return false;
   }
 }

@@ -170,7 +170,7 @@ suite('a catalog snapshot is right after any history of changes', () => {
       const complete = async () => {
         const whole = pictureOf({});
         await update(whole, fresh);
-        return described(whole.snapshot);
+        return described(whole.tables.snapshot);
       };
       for (let round = 0; round < rounds; round++) {
         told.push(`-- round ${round}`);
@@ -189,7 +189,7 @@ suite('a catalog snapshot is right after any history of changes', () => {
         };
         await change();
         const isDoubted = random() < 0.2;
-        const oids = [...picture.snapshot.tables.values()].map(({ oid }) => oid);
+        const oids = [...picture.tables.snapshot.tables.values()].map(({ oid }) => oid);
         if (isDoubted) picture.doubt(oids[Math.floor(random() * oids.length)] ?? 0);
         const about = random() < 0.3 ? oids[Math.floor(random() * oids.length)] : undefined;
         const changed = change().then(() => watcher.ask());
@@ -200,14 +200,15 @@ suite('a catalog snapshot is right after any history of changes', () => {
         if (covered !== last) await watcher.ask();
         // What the engine has confirmed by now is true, or in doubt.
         const right = await complete();
-        const { tables } = described(picture.snapshot);
+        const { tables } = described(picture.tables.snapshot);
         for (const [key, is] of right.tables)
-          if (!picture.doubts.has(is.oid)) assert.deepEqual(tables.get(key), is, where());
+          if (!picture.tables.doubts.has(is.oid)) assert.deepEqual(tables.get(key), is, where());
         for (const key of tables.keys())
-          if (!right.tables.has(key)) assert.ok(picture.doubts.has(tables.get(key)?.oid ?? 0), where());
+          if (!right.tables.has(key))
+            assert.ok(picture.tables.doubts.has(tables.get(key)?.oid ?? 0), where());
         for (let i = 0; i < 3; i++) await settled();
-        assert.deepEqual([...picture.doubts], [], where());
-        assert.ok(isDeepStrictEqual(described(picture.snapshot), right), where());
+        assert.deepEqual([...picture.tables.doubts], [], where());
+        assert.ok(isDeepStrictEqual(described(picture.tables.snapshot), right), where());
       }
     });
 });

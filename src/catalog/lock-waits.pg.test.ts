@@ -54,24 +54,24 @@ function nobodyWaitsOn(bin: string): void {
     ] as const) {
       const picture = pictureOf(most);
       await update(picture, reader.client);
-      const shown = picture.snapshot.tables.get('mal\0shown');
+      const shown = picture.tables.snapshot.tables.get('mal\0shown');
       assert.equal(shown?.check, null);
       await mallory.client.query('BEGIN; LOCK TABLE mal.shown, mal.cut, mal.part');
       assert.equal(await update(picture, reader.client), null);
       await root.run(webhook(name));
       assert.ok((await update(picture, reader.client)) !== null);
-      assert.ok(picture.snapshot.tables.has(`public\0${name}`));
-      assert.deepEqual([...picture.snapshot.unusable], []);
-      assert.equal(picture.snapshot.tables.get('mal\0shown')?.oid, shown.oid);
+      assert.ok(picture.tables.snapshot.tables.has(`public\0${name}`));
+      assert.deepEqual([...picture.tables.snapshot.unusable], []);
+      assert.equal(picture.tables.snapshot.tables.get('mal\0shown')?.oid, shown.oid);
       // Of a table that is locked and has changed, or was never read, nothing is believed.
       await root.client.query(
         `UPDATE headgate.webhook_table SET payload = '${name}' WHERE relation = 'mal.shown'::regclass`,
       );
       await update(picture, reader.client);
-      assert.match(picture.snapshot.unusable.get('mal\0shown') ?? '', /somebody has locked it/);
+      assert.match(picture.tables.snapshot.unusable.get('mal\0shown') ?? '', /somebody has locked it/);
       const fresh = pictureOf(most);
       await update(fresh, reader.client);
-      const locked = [...fresh.snapshot.unusable.keys()].toSorted();
+      const locked = [...fresh.tables.snapshot.unusable.keys()].toSorted();
       // Its partition, which is none of Headgate's tables, is not waited for, either.
       assert.deepEqual(locked, ['mal\0cut', 'mal\0shown']);
       assert.equal(await update(fresh, reader.client), null);
@@ -80,7 +80,7 @@ function nobodyWaitsOn(bin: string): void {
       await mallory.client.query('COMMIT');
       for (const one of [fresh, picture]) {
         assert.ok((await update(one, reader.client)) !== null);
-        assert.deepEqual([...one.snapshot.unusable], []);
+        assert.deepEqual([...one.tables.snapshot.unusable], []);
         assert.ok(!one.isDue);
         assert.equal(await update(one, reader.client), null);
       }
@@ -91,7 +91,7 @@ function nobodyWaitsOn(bin: string): void {
     await until(async () => (await root.run(`SELECT FROM pg_locks WHERE NOT granted`)).length > 0);
     const picture = pictureOf(100);
     await update(picture, reader.client);
-    assert.deepEqual([...picture.snapshot.unusable.keys()], ['mal\0shown']);
+    assert.deepEqual([...picture.tables.snapshot.unusable.keys()], ['mal\0shown']);
     await mallory.client.query('COMMIT');
     await waiting;
   });

@@ -135,16 +135,6 @@ export async function lookAt(client: ClientBase, { oids, names }: AskedTables): 
   return new Map(rows.map(({ relation, version }) => [relation, version]));
 }
 
-/** Whether a retry of a refused request was requested, and waits. Fails if somebody locks that table: a look must not wait for it. */
-export async function isRetryWaiting(client: ClientBase): Promise<boolean> {
-  const [row] = await pinned<{ waits: boolean }>(
-    client,
-    `select set_config('lock_timeout', '${limits.catalogRetryLockMs}', true)`,
-    `select exists (select from headgate.rejected_requests r where r.retry_outcome = 'waiting') as waits`,
-  );
-  return row?.waits === true;
-}
-
 /** A webhook table, and whether it is small enough to be read. */
 export type SizeRow = UnreadRow & { readonly fits: boolean };
 

@@ -50,7 +50,7 @@ suite('the catalog reads all tables around those that cannot be read', () => {
     await server.close();
   });
   const pictureOf = (catalogTablesMax: number) => picture({ catalogTablesMax, catalogWholeMs }, () => nowMs);
-  const unusable = (picture: SnapshotCache) => [...picture.snapshot.unusable.keys()].toSorted();
+  const unusable = (picture: SnapshotCache) => [...picture.tables.snapshot.unusable.keys()].toSorted();
 
   test('a table whose default PostgreSQL cannot print is unusable, and so are all tables of an owner of several', async () => {
     const numbered = (name: string) =>
@@ -68,8 +68,11 @@ suite('the catalog reads all tables around those that cannot be read', () => {
       for (const one of [picture, pictureOf(most)]) {
         await update(one, reader.client);
         assert.deepEqual(unusable(one), ['mal\0a']);
-        assert.match(one.snapshot.unusable.get('mal\0a') ?? '', /fails to read its definition: stack depth/);
-        assert.ok(one.snapshot.tables.has(`public\0fresh_${most}`));
+        assert.match(
+          one.tables.snapshot.unusable.get('mal\0a') ?? '',
+          /fails to read its definition: stack depth/,
+        );
+        assert.ok(one.tables.snapshot.tables.has(`public\0fresh_${most}`));
       }
       // Looked at again after a while, whatever becomes of it until then.
       await mallory.client.query('ALTER TABLE mal.a ALTER n DROP DEFAULT');

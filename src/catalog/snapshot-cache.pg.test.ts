@@ -71,7 +71,7 @@ suite('a catalog snapshot that rereads changed tables only is complete', () => {
       CREATE FUNCTION noted() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'`);
     const [some, all] = [pictureOf({}), pictureOf({ catalogTablesMax: 7 })];
     await update(some, reader.client);
-    assert.equal(some.snapshot.tables.size, others + 4);
+    assert.equal(some.tables.snapshot.tables.size, others + 4);
     readsAll();
     const own = await sessionOf(t);
     const versions = async () =>
@@ -134,16 +134,17 @@ suite('a catalog snapshot that rereads changed tables only is complete', () => {
       // What the session is told of is all that PostgreSQL's rows tell of.
       if (!isDeepStrictEqual(await versions(), before))
         assert.notDeepEqual(await watched(own, watching.parts), watching.states, told);
-      const kept = some.snapshot.tables.get('public\0c');
+      const kept = some.tables.snapshot.tables.get('public\0c');
       await update(some, reader.client);
-      assert.deepEqual([...some.doubts], [], told);
+      assert.deepEqual([...some.tables.doubts], [], told);
       assert.ok(!readsAll(), told);
       all.begin();
       await update(all, root.client);
-      assert.deepEqual(described(some.snapshot), described(all.snapshot), told);
+      assert.deepEqual(described(some.tables.snapshot), described(all.tables.snapshot), told);
       if (step.includes('large text'))
-        assert.match(some.snapshot.unusable.get('public\0e') ?? '', /too much/);
-      if (/^\w+ TABLE [abep]/.test(step)) assert.equal(some.snapshot.tables.get('public\0c'), kept, told);
+        assert.match(some.tables.snapshot.unusable.get('public\0e') ?? '', /too much/);
+      if (/^\w+ TABLE [abep]/.test(step))
+        assert.equal(some.tables.snapshot.tables.get('public\0c'), kept, told);
     }
     // A later Headgate replaces views while this one runs.
     const { rows } = await root.client.query<{ text: string }>(
@@ -155,15 +156,14 @@ suite('a catalog snapshot that rereads changed tables only is complete', () => {
     );
     all.begin();
     await update(all, root.client);
-    assert.equal(all.snapshot.tables.size, some.snapshot.tables.size - 1);
+    assert.equal(all.tables.snapshot.tables.size, some.tables.snapshot.tables.size - 1);
     await root.client.query(
       `CREATE OR REPLACE VIEW headgate.catalog_rows AS SELECT r.*, 1 AS later FROM (${text}) AS r`,
     );
-    assert.deepEqual([...some.snapshot.tables.keys()].filter((key) => !key.includes('another_')).toSorted(), [
-      'another\0d',
-      'public\0a2',
-      'public\0c',
-    ]);
+    assert.deepEqual(
+      [...some.tables.snapshot.tables.keys()].filter((key) => !key.includes('another_')).toSorted(),
+      ['another\0d', 'public\0a2', 'public\0c'],
+    );
   });
 
   test('a catalog snapshot rereads changed and doubtful tables at each look, and all tables periodically', async () => {
@@ -177,7 +177,7 @@ suite('a catalog snapshot that rereads changed tables only is complete', () => {
     await root.run('CREATE FUNCTION one() RETURNS int LANGUAGE sql AS $$SELECT 1$$');
     await root.run("CREATE TABLE typed (n int DEFAULT one()) WITH (connector = 'webhook')");
     await update(picture, reader.client);
-    const typed = () => picture.snapshot.tables.get('public\0typed');
+    const typed = () => picture.tables.snapshot.tables.get('public\0typed');
     await root.run('ALTER FUNCTION one RENAME TO two');
     assert.equal(await update(picture, reader.client), null);
     picture.doubt(typed()?.oid ?? 0);
@@ -284,7 +284,7 @@ suite('a catalog snapshot that rereads changed tables only is complete', () => {
     // A commit has found what no version says.
     watcher.picture.doubt(table('twice')?.oid ?? 0);
     await settled();
-    assert.deepEqual([...watcher.picture.doubts], []);
+    assert.deepEqual([...watcher.picture.tables.doubts], []);
   });
 
   test('a table dropped during its reading is gone from the catalog after the next look', async (t) => {
@@ -304,27 +304,27 @@ suite('a catalog snapshot that rereads changed tables only is complete', () => {
     await root.run('ALTER TABLE short_lived RENAME data TO one');
     for (let i = 0; i < 3; i++) await settled();
     assert.equal(table('short_lived'), undefined);
-    assert.deepEqual([...watcher.picture.doubts], []);
+    assert.deepEqual([...watcher.picture.tables.doubts], []);
   });
 
   test('the first catalog look forgets a table dropped since an earlier process stored its row', async () => {
     await root.run(webhook('gone_by_now'));
     const earlier = pictureOf({});
     await update(earlier, reader.client);
-    const rows = [...earlier.snapshot.sources.values()].map((row) => JSON.parse(row) as CatalogRow);
+    const rows = [...earlier.tables.snapshot.sources.values()].map((row) => JSON.parse(row) as CatalogRow);
     await root.run('DROP TABLE gone_by_now');
     const key = 'public\0gone_by_now';
     for (const when of ['before the look', 'behind it'] as const) {
       const later = pictureOf({});
       if (when === 'before the look') {
         assert.ok(later.remember(rows));
-        assert.ok(later.snapshot.tables.has(key));
+        assert.ok(later.tables.snapshot.tables.has(key));
       }
       later.compare(await look(reader.client, later.mark));
       assert.equal(later.remember(rows), false);
       await later.read(reader.client);
-      assert.equal(later.snapshot.tables.get(key), undefined, when);
-      assert.equal(later.snapshot.tables.size, earlier.snapshot.tables.size - 1);
+      assert.equal(later.tables.snapshot.tables.get(key), undefined, when);
+      assert.equal(later.tables.snapshot.tables.size, earlier.tables.snapshot.tables.size - 1);
     }
   });
 
@@ -366,12 +366,12 @@ suite('a catalog snapshot that rereads changed tables only is complete', () => {
       },
     } as unknown as ClientBase;
     await update(picture, client);
-    const owner = () => picture.snapshot.tables.get('public\0owned')?.code.ownerName;
+    const owner = () => picture.tables.snapshot.tables.get('public\0owned')?.code.ownerName;
     assert.equal(owner(), 'frank');
     await root.run('ALTER ROLE frank RENAME TO erin');
     await update(picture, reader.client);
     assert.equal(owner(), 'erin');
-    assert.deepEqual([...picture.doubts], []);
+    assert.deepEqual([...picture.tables.doubts], []);
     await root.run('DROP TABLE owned; DROP ROLE erin');
   });
 

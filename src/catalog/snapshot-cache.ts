@@ -7,31 +7,28 @@
  */
 import type { ClientBase } from 'pg';
 import type { StageContext } from '../observe/context.ts';
+import { DatabaseTables } from './database-tables.ts';
 import { readAround, readLocked } from './locked-tables.ts';
 import type { LeftOut } from './locked-tables.ts';
 import { pinned, readSizes, readTables } from './queries.ts';
 import type { SizeRow, SnapshotCheck, SnapshotMark, TableRows, TableVersions } from './queries.ts';
-import { emptySnapshot, keyOfName, nextSnapshot, tableKey } from './snapshot.ts';
-import type { Snapshot } from './snapshot.ts';
+import { nextSnapshot, tableKey } from './snapshot.ts';
 import type { Compiles } from './target.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
-import type { TableName } from '../observe/observations.ts';
-import type { Target } from '../types/target.ts';
 
 const nothing: SnapshotMark = { snapshot: '', fingerprint: '' };
 
 export class SnapshotCache {
+  readonly tables: DatabaseTables;
   readonly #database: string;
   readonly #compiler: Compiles;
   readonly #context: Pick<StageContext, 'clock' | 'limits'>;
-  #snapshot: Snapshot = emptySnapshot;
   #mark = nothing;
   /** As of the last look. */
   #versions: TableVersions = new Map();
   /** The versions with which tables were read over this connection. */
   readonly #read = new Map<number, string>();
-  readonly #doubts = new Map<number, number>();
-  /** Those of them that were added since the last reading began, whatever their versions. */
+  /** Tables in doubt that were added since the last reading began, whatever their versions. */
   readonly #asked = new Set<number>();
   /** How often a look has brought other versions. */
   #comparisons = 0;
@@ -41,8 +38,6 @@ export class SnapshotCache {
   #isSettled = false;
   /** Something has changed since the last reading. */
   #isChanged = false;
-  /** All tables were read since the process began. */
-  #isWhole = false;
   /** null: everything has to be read. */
   #wholeAtMs: number | null = null;
   /** The last reading was of some tables only. */
@@ -52,13 +47,10 @@ export class SnapshotCache {
   #faultyAtMs = 0;
 
   constructor(database: string, compiler: Compiles, context: Pick<StageContext, 'clock' | 'limits'>) {
+    this.tables = new DatabaseTables(context);
     this.#database = database;
     this.#compiler = compiler;
     this.#context = context;
-  }
-
-  get snapshot(): Snapshot {
-    return this.#snapshot;
   }
 
   /** For the next look. */
@@ -71,28 +63,12 @@ export class SnapshotCache {
     return this.#isAhead;
   }
 
-  /** Tables, by oid, of which nothing is answered until they are read, and since when. */
-  get doubts(): ReadonlyMap<number, number> {
-    return this.#doubts;
-  }
-
-  /** A table of the snapshot that is not in doubt. */
-  undoubted(name: TableName): Target | undefined {
-    const target = this.#snapshot.tables.get(keyOfName(name));
-    return target === undefined || this.#doubts.has(target.oid) ? undefined : target;
-  }
-
-  /** A table that is not in the snapshot does not exist, or is in doubt. */
-  get isWhole(): boolean {
-    return this.#isWhole;
-  }
-
   /** Something is to be read: what has changed, what was locked, or everything, in case that something has changed which no version covers. */
   get isDue(): boolean {
     return (
       this.#isChanged ||
       !this.#isSettled ||
-      this.#doubts.size > 0 ||
+      this.tables.doubts.size > 0 ||
       this.#left.locked.length > 0 ||
       this.#isWholeDue
     );
@@ -101,15 +77,20 @@ export class SnapshotCache {
   /** A table may be unusable for a reason that was mended elsewhere, as in one that takes part. */
   get #isWholeDue(): boolean {
     if (this.#wholeAtMs === null) return true;
-    const isDoubtful = this.#isPatched || this.#snapshot.unusable.size > 0;
+    const isDoubtful = this.#isPatched || this.tables.snapshot.unusable.size > 0;
     return isDoubtful && this.#context.clock() - this.#wholeAtMs > this.#context.limits.catalogWholeMs;
   }
 
   /** What an earlier process knew. False: it is ignored, since the engine has answered a look, and would not say again what is gone by now. */
   remember(rows: readonly CatalogRow[]): boolean {
-    if (this.#isWhole || this.#comparisons > 0) return false;
-    this.#snapshot = nextSnapshot(this.#snapshot, this.#database, { rows, unread: [] }, this.#compiler);
-    this.#isWhole = true;
+    if (this.tables.isWhole || this.#comparisons > 0) return false;
+    this.tables.snapshot = nextSnapshot(
+      this.tables.snapshot,
+      this.#database,
+      { rows, unread: [] },
+      this.#compiler,
+    );
+    this.tables.isWhole = true;
     return true;
   }
 
@@ -147,12 +128,12 @@ export class SnapshotCache {
     this.#isSettled = versions.get(0)?.endsWith(';') === true;
     this.#comparisons += 1;
     this.#isChanged = true;
-    for (const oid of [...this.#read.keys(), ...this.#doubts.keys()])
+    for (const oid of [...this.#read.keys(), ...this.tables.doubts.keys()])
       if (!versions.has(oid)) {
         this.#read.delete(oid);
-        this.#doubts.delete(oid);
+        this.tables.doubts.delete(oid);
       }
-    if ([...this.#snapshot.tables.values()].some(({ oid }) => !versions.has(oid)))
+    if ([...this.tables.snapshot.tables.values()].some(({ oid }) => !versions.has(oid)))
       this.#replace([], [], ({ oid }) => versions.has(oid));
   }
 
@@ -173,11 +154,11 @@ export class SnapshotCache {
     if (isWhole) this.#wholeAtMs = clock();
     try {
       if (isChanged || !this.#isSettled) await pinned(client, 'call headgate.settle()');
-      if (!isChanged && !isWhole && this.#doubts.size === 0 && !(await this.#isAnyFree(client))) return;
+      if (!isChanged && !isWhole && this.tables.doubts.size === 0 && !(await this.#isAnyFree(client))) return;
       const sizes = await readSizes(client);
       const known = new Map(sizes.map((size) => [size.relation, size]));
-      for (const oid of this.#doubts.keys())
-        if (!known.has(oid) && !this.#versions.has(oid)) this.#doubts.delete(oid);
+      for (const oid of this.tables.doubts.keys())
+        if (!known.has(oid) && !this.#versions.has(oid)) this.tables.doubts.delete(oid);
       const unfit = sizes.filter(({ fits }) => !fits);
       if (unfit.length > 0) this.#take(unfit, { rows: [], versions: this.#versions }, unfit);
       const wanted = [...(isWhole ? known.keys() : this.#wanted())].flatMap((oid) => known.get(oid) ?? []);
@@ -190,7 +171,7 @@ export class SnapshotCache {
       throw error;
     }
     this.#isPatched = !isWhole;
-    this.#isWhole ||= isWhole;
+    this.tables.isWhole ||= isWhole;
   }
 
   async #readSome(client: ClientBase, some: readonly SizeRow[]): Promise<void> {
@@ -204,7 +185,7 @@ export class SnapshotCache {
     const out = some.filter(({ relation }) => left.locked.includes(relation) || left.faulty.has(relation));
     // What is known of a table that was left out stays if its version is the same; a commit asks again, once it has the lock.
     const unread = out.filter(({ relation: oid, schema_name: schema, table_name: table }) => {
-      const isKnown = this.#snapshot.tables.get(tableKey(schema, table))?.oid === oid;
+      const isKnown = this.tables.snapshot.tables.get(tableKey(schema, table))?.oid === oid;
       return !isKnown || this.#read.get(oid) !== this.#versions.get(oid);
     });
     const stays = new Set(out.filter((it) => !unread.includes(it)).map(({ relation }) => relation));
@@ -219,7 +200,7 @@ export class SnapshotCache {
       why,
       comparisons,
     );
-    for (const oid of stays) if (!this.#asked.has(oid)) this.#doubts.delete(oid);
+    for (const oid of stays) if (!this.#asked.has(oid)) this.tables.doubts.delete(oid);
   }
 
   /** The tables `some` were read, or are `unread`. */
@@ -243,7 +224,7 @@ export class SnapshotCache {
       const isSeen = version === this.#versions.get(oid);
       this.#read.set(oid, version);
       if (!isSeen) this.#isAhead = true;
-      if ((isNew || isSeen) && !this.#asked.has(oid)) this.#doubts.delete(oid);
+      if ((isNew || isSeen) && !this.#asked.has(oid)) this.tables.doubts.delete(oid);
     }
   }
 
@@ -252,11 +233,17 @@ export class SnapshotCache {
     unread: readonly UnreadRow[],
     stays: Parameters<typeof nextSnapshot>[4],
   ): void {
-    this.#snapshot = nextSnapshot(this.#snapshot, this.#database, { rows, unread }, this.#compiler, stays);
+    this.tables.snapshot = nextSnapshot(
+      this.tables.snapshot,
+      this.#database,
+      { rows, unread },
+      this.#compiler,
+      stays,
+    );
   }
 
   #suspect(oid: number): void {
-    if (!this.#doubts.has(oid)) this.#doubts.set(oid, this.#context.clock());
+    if (!this.tables.doubts.has(oid)) this.tables.doubts.set(oid, this.#context.clock());
   }
 
   async #isAnyFree(client: ClientBase): Promise<boolean> {
@@ -274,8 +261,8 @@ export class SnapshotCache {
 
   /** By oid. Unusable tables are read again: their key may have come back. */
   #wanted(): ReadonlySet<number> {
-    const { tables, unusable, unanswering } = this.#snapshot;
+    const { tables, unusable, unanswering } = this.tables.snapshot;
     const problems = [...unusable.keys(), ...unanswering.keys()].flatMap((key) => tables.get(key)?.oid ?? []);
-    return new Set([...this.#doubts.keys(), ...this.#left.locked, ...problems]);
+    return new Set([...this.tables.doubts.keys(), ...this.#left.locked, ...problems]);
   }
 }

@@ -7,21 +7,19 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { SharedRuns } from '../kit/shared-runs.ts';
-import { quoteIdentifier as quote } from '../kit/sql-text.ts';
 import type { StageContext } from '../observe/context.ts';
+import type { DatabaseTables } from './database-tables.ts';
+import { listen } from './notifications.ts';
+import type { CatalogListeners } from './notifications.ts';
 import { SnapshotCache } from './snapshot-cache.ts';
 import { tableKey } from './snapshot.ts';
 import type { Compiles } from './target.ts';
-import { look, lookAt, pinned, watch, watched } from './queries.ts';
+import { look, lookAt, watch, watched } from './queries.ts';
 import type { AskedTables, SnapshotCheck, Watch } from './queries.ts';
 
 /** What is made of the tables, and who is told of it. */
-export interface WatcherContext extends StageContext {
+export interface WatcherContext extends StageContext, CatalogListeners {
   readonly compiler: Compiles;
-  /** Called whenever the engine has confirmed the snapshot, with no table in doubt. */
-  readonly onConfirmed?: (database: string) => void;
-  /** headgate.retry_rejected() was called (functions/rejected.sql): `Rejects.retryAsked`, of reject/rejected-requests.ts. */
-  readonly onRetryAsked?: (database: string) => void;
 }
 
 /** The oid of a known table, or the name of one that is not known. */
@@ -40,8 +38,7 @@ interface Sessions {
 
 export class CatalogWatcher {
   readonly picture: SnapshotCache;
-  /** When the question was put with whose answer the engine last confirmed the picture. */
-  confirmedAtMs = -Infinity;
+  readonly tables: DatabaseTables;
   /** A look has seen that something in the database has changed since this was last set to false. */
   hasChanged = true;
   readonly #database: string;
@@ -54,7 +51,6 @@ export class CatalogWatcher {
   #lookMs = 0;
   #lookAtSomeMs = 0;
   #isReading = false;
-  readonly #confirmedOf = new Map<number, number>();
   /** The looking session is certainly Headgate's own. */
   #isOwn = false;
   /** What is watched since before the last look at all tables, and when that was; null: nothing is. */
@@ -69,7 +65,8 @@ export class CatalogWatcher {
     this.#database = database;
     this.#watched = watched;
     this.picture = new SnapshotCache(database, watched.compiler, watched);
-    this.#observed = this.picture.snapshot;
+    this.tables = this.picture.tables;
+    this.#observed = this.tables.snapshot;
     this.#looks = new SharedRuns(() => this.#look(), watched.clock);
     this.#looksAtSome = new SharedRuns(() => this.#lookAtSome(), watched.clock);
     this.#reads = new SharedRuns(() => this.#read(), watched.clock);
@@ -103,22 +100,11 @@ export class CatalogWatcher {
     }
   }
 
-  /**
-   * LISTEN on Headgate's channels, only in sessions that are certainly its own: those of the embedded engine. A pooler would lend such a session to
-   * others, who would get the notifications, with the channel's secret name. Strangers may send any number of them: they only hasten the next look.
-   */
+  /** Notifications hasten the next look. `client`: a session that is certainly Headgate's own. */
   async listen(client: Client): Promise<void> {
     this.#isOwn = true;
-    const channels = await pinned<{ purpose: string; name: string }>(
-      client,
-      'select c.purpose, c.name from headgate.channel c',
-    );
-    client.on('notification', ({ channel }) => {
-      const purpose = channels.find(({ name }) => name === channel)?.purpose;
-      if (purpose === 'rejected') this.#watched.onRetryAsked?.(this.#database);
-      if (purpose === 'catalog') this.#looks.run().catch(() => {});
-    });
-    for (const { name } of channels) await client.query(`listen ${quote(name)}`);
+    const onCatalog = () => void this.#looks.run().catch(() => {});
+    await listen(client, onCatalog, () => this.#watched.onRetryAsked?.(this.#database));
   }
 
   /** Resolves after a look that began after the call: at all tables, or at this one, by its oid or a name that is not known. */
@@ -134,14 +120,9 @@ export class CatalogWatcher {
     return Math.max(catalogMissIntervalMs, tookMs * catalogMissRestTimes);
   }
 
-  /** When the question was put whose answer confirmed this table alone, since the last look at all. */
-  confirmedOf(oid: number): number {
-    return this.#confirmedOf.get(oid) ?? -Infinity;
-  }
-
   /** Resolves when what is in doubt now has been read, as far as it can be. */
   async settle(): Promise<void> {
-    if (this.picture.doubts.size > 0) await this.#reads.run();
+    if (this.tables.doubts.size > 0) await this.#reads.run();
   }
 
   /** Resolves when what is being read has been read, or after one more reading. */
@@ -156,8 +137,8 @@ export class CatalogWatcher {
       const seen = await this.#seen(client);
       this.#lookMs = clock() - askedAtMs;
       this.picture.compare(seen);
-      this.confirmedAtMs = askedAtMs;
-      this.#confirmedOf.clear();
+      this.tables.confirmedAtMs = askedAtMs;
+      this.tables.confirmedOf.clear();
       if (seen !== null) this.hasChanged = true;
     });
     if (this.picture.isDue) void this.#reads.run().catch(() => {});
@@ -206,7 +187,7 @@ export class CatalogWatcher {
         const versions = await lookAt(client, { oids, names });
         this.#lookAtSomeMs = clock() - askedAtMs;
         const isAsRead = this.picture.isAsRead(oids, versions);
-        for (const oid of oids) this.#confirmedOf.set(oid, isAsRead ? askedAtMs : -Infinity);
+        for (const oid of oids) this.tables.confirmedOf.set(oid, isAsRead ? askedAtMs : -Infinity);
         return isAsRead;
       }));
     if (!isAsRead) await this.#looks.run(this.#pauseMs(this.#lookMs));
@@ -237,7 +218,7 @@ export class CatalogWatcher {
   #tell(): void {
     const database = this.#database;
     const { observe, onConfirmed } = this.#watched;
-    const { snapshot, isWhole, doubts } = this.picture;
+    const { snapshot, isWhole, doubts } = this.tables;
     if (isWhole && doubts.size === 0) onConfirmed?.(database);
     const before = this.#observed;
     if (before === snapshot) return;

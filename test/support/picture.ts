@@ -35,10 +35,10 @@ export function pictureOf(
 
 /** A look and, if it finds something to read, a reading. Returns the previous snapshot if there is a new one. */
 export async function update(picture: SnapshotCache, client: ClientBase): Promise<Snapshot | null> {
-  const before = picture.snapshot;
+  const before = picture.tables.snapshot;
   picture.compare(await look(client, picture.mark));
   if (picture.isDue) await picture.read(client);
-  return picture.snapshot === before ? null : before;
+  return picture.tables.snapshot === before ? null : before;
 }
 
 /** What a snapshot says of its tables, to be compared. */
@@ -91,6 +91,6 @@ export async function watcherOf(
     await watcher.ask();
     await watcher.settle();
   };
-  const table = (name: string) => watcher.picture.snapshot.tables.get(`public\0${name}`);
+  const table = (name: string) => watcher.picture.tables.snapshot.tables.get(`public\0${name}`);
   return { watcher, settled, table };
 }
