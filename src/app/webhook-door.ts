@@ -9,15 +9,13 @@ import type { Settings } from '../config/settings.ts';
 import type { DoorGuards } from './door-guards.ts';
 import { SenderHandshakes } from '../ingest/handshake.ts';
 import { Ingest } from '../ingest/ingest.ts';
-import type { Stages } from '../ingest/request-progress.ts';
+import type { Stages } from '../ingest/ingest.ts';
 import { RequestStreams } from '../ingest/ingest-stream.ts';
 import type { Learning } from '../ingest/learning.ts';
-import { createRetry } from '../ingest/retry.ts';
+import { Retry } from '../ingest/retry.ts';
 import type { Sns } from '../ingest/sns.ts';
-import { WebhookPipeline } from '../ingest/webhook-pipeline.ts';
 import type { StreamFence } from '../ingest/stream-fence.ts';
-import { DirectPipeline } from '../ingest/pipeline.ts';
-import type { Disk } from '../ingest/pipeline.ts';
+import type { Disk } from '../ingest/spooling.ts';
 import type { Closable } from '../kit/closer.ts';
 import type { ListenerOptions } from '../listen/http.ts';
 import type { StageContext } from '../observe/context.ts';
@@ -38,7 +36,7 @@ interface WebhookDoorParts extends StageContext {
   readonly sns: Sns | null;
   readonly rejects: Rejects;
   readonly apart: ConflictingDeliveries;
-  readonly hold: NonNullable<Stages['hold']>;
+  readonly hold: Stages['hold'];
   /** null: nothing is traced. */
   readonly tracer: Tracer | null;
   /** null: no other process accepts streams. */
@@ -55,8 +53,8 @@ export async function openWebhooks<Door extends Closable>(
   parts: WebhookDoorParts,
   openDoor: (options: ListenerOptions) => Promise<Door>,
 ): Promise<Webhooks<Door>> {
-  const { settings, guards, limits, observe, sns, tracer, ...others } = parts;
-  const to = { ...others, gate: guards.gate };
+  const { settings, guards, limits, observe, tracer } = parts;
+  const stages = { ...parts, gate: guards.gate };
   const handshakes = new SenderHandshakes(parts);
   const listener = await openDoor({
     ...doorAt(settings, 'listen'),
@@ -69,14 +67,10 @@ export async function openWebhooks<Door extends Closable>(
     tls: guards.listenTls,
     gate: guards.gate,
     tracer,
-    ingest: new Ingest({
-      ...others,
-      way: new WebhookPipeline(to, settings, observe),
-      handshakes,
-      ...(sns === null ? {} : { sns }),
-    }),
+    ingest: new Ingest({ ...stages, handshakes }),
     handshakes,
-    streams: new RequestStreams({ ...others, way: new DirectPipeline(to, true), limits }),
+    streams: new RequestStreams(stages),
   });
-  return { listener, retry: createRetry(new DirectPipeline(to, false), others) };
+  const retry = new Retry(stages);
+  return { listener, retry: (request) => retry.store(request) };
 }

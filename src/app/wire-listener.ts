@@ -18,7 +18,7 @@ import type { Engine } from '../engine/engine.ts';
 import { writerName } from '../engine/login-names.ts';
 import { OwnerLogins } from '../engine/owner-logins.ts';
 import type { LoginPasswords } from '../engine/owner-logins.ts';
-import type { Stages } from '../ingest/request-progress.ts';
+import type { Stages } from '../ingest/ingest.ts';
 import type { StreamFence } from '../ingest/stream-fence.ts';
 import type { Closable, Closer } from '../kit/closer.ts';
 import type { ListenerOptions } from '../listen/http.ts';
@@ -58,7 +58,7 @@ export interface WebhookParts<Door extends Closable> extends Omit<StageContext, 
     readonly link: SpoolClient;
   } | null;
   /** Receives what accepted requests of inspected tables held. */
-  readonly hold: NonNullable<Stages['hold']>;
+  readonly hold: Stages['hold'];
   /** Receives the ids of refused requests. */
   readonly refused: (rows: readonly StoredRefusal[]) => void;
   /** null: nothing is traced. */

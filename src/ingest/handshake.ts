@@ -18,7 +18,7 @@ import { limits } from '../config/limits.ts';
 import type { TableName } from '../observe/observations.ts';
 import { Refused, refusal, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { changedAttemptsMax } from './pipeline.ts';
+import { changedAttemptsMax } from './refusal-check.ts';
 import type { Learning } from './learning.ts';
 import { webhookRoute } from './routes.ts';
 import type { Catalog } from '../catalog/catalog.ts';
@@ -142,8 +142,15 @@ export function only(methods: ReadonlySet<string>): string {
   return names.length === 1 ? `${names[0]} is` : `${names.slice(0, -1).join(', ')} and ${names.at(-1)} are`;
 }
 
+/** Throws Refused (`method_not_allowed`). For a table without the option `methods` this costs one comparison. */
+export function refuseOtherMethod(target: Target, method: string): void {
+  const { methods } = target;
+  if (methods === undefined ? method !== 'POST' : !methods.has(method))
+    throw new Refused(wrongMethod(target));
+}
+
 /** Names the methods that the table takes. */
-export function wrongMethod({ methods }: Pick<Target, 'methods'>): Refusal {
+function wrongMethod({ methods }: Pick<Target, 'methods'>): Refusal {
   if (methods === undefined) return refusal('method_not_allowed');
   const message = `only ${only(methods)} allowed here`;
   return { ...refusal('method_not_allowed', message), allow: [...methods].join(', ') };

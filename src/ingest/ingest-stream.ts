@@ -23,11 +23,11 @@ import { refusal, Refused, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { clientOf } from './stream-fence.ts';
 import type { FencedStream, StreamFence } from './stream-fence.ts';
-import { changedAttemptsMax, standing } from './pipeline.ts';
+import { changedAttemptsMax, standing } from './refusal-check.ts';
 import { authenticated } from './ingest.ts';
 import { ingestRoute } from './routes.ts';
-import type { DirectPipeline, Pipeline } from './pipeline.ts';
-import type { Catalog } from '../catalog/catalog.ts';
+import { admitPastDisk } from './spooling.ts';
+import type { DirectStages } from './spooling.ts';
 import { decodeItems } from '../decode/batches.ts';
 import type { ItemsRequest } from '../decode/batches.ts';
 import type { StageContext } from '../observe/context.ts';
@@ -40,10 +40,7 @@ export interface StreamBatch extends Omit<ItemsRequest, Exclude<keyof DecodeHead
 }
 
 /** What all streams work with. */
-interface StreamContext extends Omit<StageContext, 'observe'> {
-  readonly way: Pick<DirectPipeline, keyof Pipeline>;
-  /** Read again when the engine has reported that the table has changed. */
-  readonly catalog: Pick<Catalog, 'refresh'>;
+interface StreamContext extends DirectStages, Omit<StageContext, 'observe'> {
   /** Keeps refused streams and batches for the owners of their tables; null: nobody does. */
   readonly rejects: Pick<Rejects, 'keep'> | null;
   /** null: this process takes all streams of a table, and its lane keeps their order. */
@@ -79,10 +76,10 @@ export class RequestStreams {
 
   /** Rejects with Refused or with a bug. */
   async open(opening: StreamUpgrade, hooks: StreamHooks): Promise<Stream> {
-    const { way, clock, fence } = this.#stages;
+    const { catalog, clock, fence } = this.#stages;
     const sinceMs = clock();
     const name = ingestRoute(opening.target);
-    let target = await way.find(name);
+    let target = await catalog.find(name);
     for (let attempt = 1; ; attempt++) {
       hooks.target(target);
       try {
@@ -91,12 +88,12 @@ export class RequestStreams {
         break;
       } catch (error) {
         if (!(error instanceof Refused)) throw error;
-        const why = await standing(error.refusal, way, target, sinceMs);
+        const why = await standing(error.refusal, catalog, target, sinceMs);
         if (why.code !== 'table_changed' || attempt === changedAttemptsMax) {
           tellRejected(this.#stages, opening, target, why, null);
           throw new Refused(why);
         }
-        target = await way.find(name);
+        target = await catalog.find(name);
       }
     }
     const client = clientOf(opening.target);
@@ -251,8 +248,8 @@ class IngestStream implements Stream, FencedStream {
   }
 
   async #hand(entry: WaitingBatch): Promise<void> {
-    const { way } = this.#stages;
-    const found = way.find(this.#target);
+    const { catalog, lanes } = this.#stages;
+    const found = catalog.find(this.#target);
     const target = found instanceof Promise ? await found : found;
     entry.found = target;
     // A new version of the table may have another check or another secret, and has to accept the client, too.
@@ -262,13 +259,13 @@ class IngestStream implements Stream, FencedStream {
     }
     this.#target = target;
     // Before it is decoded: this is retried every few ms as long as the lane is full.
-    way.admit(target, entry.batch.documents.bytes.length);
+    admitPastDisk(this.#stages, target, { bytes: entry.batch.documents.bytes.length, inOrder: true });
     const decoded = this.#decode(target, entry.batch);
     const rows = decoded instanceof Promise ? await decoded : decoded;
     if (this.#state !== 'handing') return;
     const { span = null } = entry.batch;
     const trace = span !== null && { traceparent: span.traceparent };
-    const receipt = way.submit({ ...rows, ...trace, chain: this.#chain });
+    const receipt = lanes.submit({ ...rows, ...trace, chain: this.#chain });
     if (span !== null) span.queuedMs = this.#stages.clock();
     this.#handed += 1;
     this.#owed += 1;
@@ -360,7 +357,7 @@ class IngestStream implements Stream, FencedStream {
   async #standing({ failure, found, sinceMs }: WaitingBatch): Promise<BatchFailure> {
     if (failure === null) return { kind: 'bug', error: new Error('the failure is not the first one') };
     if (failure.kind !== 'aborted') return failure;
-    const why = await standing(failure.refusal, this.#stages.way, found, sinceMs);
+    const why = await standing(failure.refusal, this.#stages.catalog, found, sinceMs);
     return why === failure.refusal ? failure : { kind: 'aborted', refusal: why };
   }
 

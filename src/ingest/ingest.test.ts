@@ -1,15 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { ingestOf } from '../../test/support/ingest.ts';
 import { targetOf } from '../../test/support/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { Arrival } from '../types/request.ts';
 import type { Outcome } from '../types/rows.ts';
-import { Ingest } from './ingest.ts';
-import type { Stages } from './request-progress.ts';
+import type { Stages } from './ingest.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 
 const large = 1024 * 1024;
-const hooks = { target: () => undefined };
 const target = targetOf();
 
 function arrival(body: Buffer): Arrival {
@@ -25,18 +24,11 @@ function arrival(body: Buffer): Arrival {
 
 /** `seen` receives the memory of the rows. */
 const deps = (outcome: Outcome, of: Target = target, seen: Buffer[] = [], more: Partial<Stages> = {}) =>
-  new Ingest({
-    way: {
-      find: () => of,
-      isStill: () => true,
-      admit: () => undefined,
-      submit: ({ documents: { bytes } }) => {
-        seen.push(bytes);
-        return Promise.resolve(outcome);
-      },
+  ingestOf(() => of, {
+    submit: ({ documents: { bytes } }) => {
+      seen.push(bytes);
+      return outcome;
     },
-    catalog: { refresh: () => Promise.resolve() },
-    clock: () => 0,
     ...more,
   });
 
@@ -51,7 +43,7 @@ test("the memory of a request's body and rows is freed when the rows are committ
   };
   const written: Buffer[] = [];
   const ingest = deps({ kind: 'committed', rows: 1 }, included, written);
-  assert.deepEqual(await ingest.submit(arrival(body), hooks), { kind: 'committed', rows: 1 });
+  assert.deepEqual(await ingest.submit(arrival(body)), { kind: 'committed', rows: 1 });
   assert.equal(body.length, 0);
   assert.deepEqual(
     written.map(({ length }) => length),
@@ -62,14 +54,14 @@ test("the memory of a request's body and rows is freed when the rows are committ
 test('a request body that is refused before it is passed on is released', async () => {
   const body = Buffer.alloc(large);
   const ingest = deps({ kind: 'committed', rows: 1 });
-  await assert.rejects(ingest.submit(arrival(body), hooks), Refused);
+  await assert.rejects(ingest.submit(arrival(body)), Refused);
   assert.equal(body.length, 0);
 });
 
 test('a request body is not released while some of it may wait to be written to the engine', async () => {
   for (const kind of ['aborted', 'unknown'] as const) {
     const body = json(large);
-    await deps({ kind, refusal: refusal('deadline') }).submit(arrival(body), hooks);
+    await deps({ kind, refusal: refusal('deadline') }).submit(arrival(body));
     assert.equal(body[large - 1], ']'.charCodeAt(0));
   }
 });
@@ -79,7 +71,6 @@ test('a request with the id of another delivery is accepted only if it is kept f
   const submit = (isKept: boolean) =>
     deps(differs, target, [], { apart: { keep: () => Promise.resolve(isKept) } }).submit(
       arrival(Buffer.from('{}')),
-      hooks,
     );
   assert.deepEqual(await submit(true), { kind: 'kept apart', rows: 1, status: 202 });
   await assert.rejects(submit(false), { refusal: refusal('engine_unavailable') });

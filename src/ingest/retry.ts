@@ -4,73 +4,71 @@
  * if it was kept because of its delivery's id, as another delivery. So is what was fetched from a sender's log (reconcile/), which nobody has signed.
  * Takes a KeptRequest; returns an Outcome, and never rejects with Refused. Touches nothing itself.
  */
-import type { KeptRequest, RetryRejected } from '../types/journal.ts';
-import type { Outcome, Rows } from '../types/rows.ts';
-import type { Target } from '../types/target.ts';
-import { derived } from '../types/table-options.ts';
-import type { TableName } from '../observe/observations.ts';
-import { Ingest } from './ingest.ts';
-import type { Stages } from './request-progress.ts';
-import type { DirectPipeline, Pipeline } from './pipeline.ts';
+import { nothingExpected } from '../batch/lanes.ts';
+import { decode } from '../decode/decode.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
+import { freeMade } from '../kit/free-buffer.ts';
+import type { StageContext } from '../observe/context.ts';
+import type { KeptRequest } from '../types/journal.ts';
+import type { DecodeRequest } from '../types/request.ts';
+import type { Outcome, Rows } from '../types/rows.ts';
+import { derived } from '../types/table-options.ts';
+import type { Target } from '../types/target.ts';
+import { refuseOtherMethod } from './handshake.ts';
+import { admitPastDisk } from './spooling.ts';
+import type { DirectStages } from './spooling.ts';
+import { changedAttemptsMax, standing, standingOutcome } from './refusal-check.ts';
 
-type RetryWay = Pick<DirectPipeline, keyof Pipeline>;
+export class Retry {
+  readonly #stages: DirectStages & Pick<StageContext, 'clock'>;
 
-/** What is refused again is not kept again. */
-export function createRetry(
-  way: RetryWay,
-  { catalog, clock }: Pick<Stages, 'catalog' | 'clock'>,
-): RetryRejected {
-  return async (request) => {
-    const { database, schema, table, method, requestTarget, rawHeaders, arrivedAtMs, body } = request;
-    const { remoteAddress, traceparent } = request;
-    const ingest = new Ingest({ catalog, clock, way: new Again(way, request) });
-    const arrival = { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress, traceparent };
-    try {
-      const outcome = await ingest.submit(
-        { ...arrival, body: () => Promise.resolve(body) },
-        { target: () => {} },
-        { database, schema, table },
-      );
-      if ('target' in outcome) throw new Error('what was kept is stored, and asks nothing');
-      if (outcome.kind === 'spooled' || outcome.kind === 'kept apart')
-        throw new Error('a retry is never kept elsewhere');
-      return outcome;
-    } catch (error) {
-      if (error instanceof Refused) return aborted(error);
-      throw error;
+  constructor(stages: DirectStages & Pick<StageContext, 'clock'>) {
+    this.#stages = stages;
+  }
+
+  /** What is refused again is not kept again. */
+  async store(request: KeptRequest): Promise<Outcome> {
+    const { catalog, lanes, clock } = this.#stages;
+    const sinceMs = clock();
+    for (let attempt = 1; ; attempt++) {
+      let found: Target | null = null;
+      try {
+        const target = await catalog.find(request);
+        refuseIncomplete(target, request);
+        found = target;
+        refuseOtherMethod(target, request.method);
+        admitPastDisk(this.#stages, target, nothingExpected);
+        if (target.check === 'unusable') throw new Refused('table_unusable');
+        const rows = asKept(await decode(target, received(request)), request);
+        if (rows.count === 0) return { kind: 'committed', rows: 0 };
+        const outcome = await lanes.submit(rows);
+        if (outcome.kind === 'committed') {
+          freeMade(rows.documents.bytes, request.body);
+          return outcome;
+        }
+        const isChanged = outcome.kind === 'aborted' && outcome.refusal.code === 'table_changed';
+        if (!isChanged || attempt === changedAttemptsMax)
+          return await standingOutcome(outcome, rows, catalog, found, sinceMs);
+        await catalog.refresh(target);
+      } catch (error) {
+        if (!(error instanceof Refused)) throw error;
+        const why = await standing(error.refusal, catalog, found, sinceMs);
+        if (why.code !== 'table_changed' || attempt === changedAttemptsMax)
+          return { kind: 'aborted', refusal: why };
+      }
     }
-  };
+  }
 }
 
-/** The way of one request that was kept. */
-class Again implements Pipeline {
-  readonly #way: RetryWay;
-  readonly #request: KeptRequest;
-  #found: Target | null = null;
+function received({ requestTarget: target, ...request }: KeptRequest): DecodeRequest {
+  const { method, rawHeaders, arrivedAtMs, remoteAddress, traceparent, body } = request;
+  return { method, target, rawHeaders, arrivedAtMs, remoteAddress, traceparent, body };
+}
 
-  constructor(way: RetryWay, request: KeptRequest) {
-    this.#way = way;
-    this.#request = request;
-  }
-
-  async find(name: TableName): Promise<Target> {
-    this.#found = await this.#way.find(name);
-    return unchecked(this.#found, this.#request);
-  }
-
-  isStill(_: Target, sinceMs: number): boolean | Promise<boolean> {
-    return this.#found !== null && this.#way.isStill(this.#found, sinceMs);
-  }
-
-  admit(target: Target, bytes: number): void {
-    this.#way.admit(target, bytes);
-  }
-
-  submit(rows: Rows): Promise<Outcome> {
-    if (this.#request.fetched === true) return this.#way.submit(byIdAlone(rows));
-    return this.#way.submit(this.#request.apart ? apart(rows) : rows);
-  }
+function asKept(rows: Rows, { fetched, apart: isApart, traceparent }: KeptRequest): Rows {
+  const traced = traceparent === undefined ? rows : { ...rows, traceparent };
+  if (fetched === true) return byIdAlone(traced);
+  return isApart ? apart(traced) : traced;
 }
 
 /** Another delivery than the one that has its id: stored once, too, however often it is retried. */
@@ -85,15 +83,11 @@ function byIdAlone(rows: Rows): Rows {
   return content === undefined ? rows : others;
 }
 
-function aborted({ refusal: why }: Refused): Outcome {
-  return { kind: 'aborted', refusal: why };
-}
-
 /** A value of the query that reject/redact.ts masked, because no column takes it. */
 export const maskedQuery = /[?&](?:[^&=]*=)?\*\*\*(?:&|$)/;
 
-/** The table without its check; an unusable table stays unusable. */
-function unchecked(target: Target, { oid, leftOut, requestTarget }: KeptRequest): Target {
+/** Throws `not_found` if the table is another one, and `row_refused` if it takes something that was not kept. */
+function refuseIncomplete(target: Target, { oid, leftOut, requestTarget }: KeptRequest): void {
   if (target.oid !== oid) throw new Refused('not_found');
   const missing = target.intake.includes.find(
     (it) =>
@@ -104,5 +98,4 @@ function unchecked(target: Target, { oid, leftOut, requestTarget }: KeptRequest)
     const { message } = refusal('row_refused');
     throw new Refused('row_refused', `${message}: what column "${missing.column}" takes was not kept`);
   }
-  return target.check === 'unusable' ? target : { ...target, check: null };
 }

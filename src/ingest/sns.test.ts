@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { makeAuthority } from '../../test/support/certificates.ts';
+import { ingestOf } from '../../test/support/ingest.ts';
 import { targetOf } from '../../test/support/rows.ts';
 import { createFetch, isPublicAddress, publicNetwork } from '../access/outgoing.ts';
 import type { Fetch, Network } from '../access/outgoing.ts';
@@ -21,7 +22,6 @@ import { limits } from '../config/limits.ts';
 import type { Observation } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';
 import { parseExpression, loadParser } from '../validate/expression.ts';
-import { Ingest } from './ingest.ts';
 import { Sns, certificateUrl, subscribeUrl, validationUrl } from './sns.ts';
 
 const host = 'sns.eu-west-1.amazonaws.com';
@@ -127,17 +127,7 @@ suite('confirmations of SNS and Event Grid call the right URLs only', () => {
     const allows = { sns: true, eventGrid: true };
     const sns = new Sns(allows, (url) => fetch(url), { keepCertificate }, context);
     const confirmed: (() => void)[] = [];
-    const ingest = new Ingest({
-      way: {
-        find: () => now,
-        isStill: () => true,
-        admit: () => undefined,
-        submit: async () => ({ kind: 'committed', rows: 1 }),
-      },
-      catalog: { refresh: async () => void (now = target()) },
-      clock: () => 0,
-      sns,
-    });
+    const ingest = ingestOf(() => now, { refresh: async () => void (now = target()), sns });
     const post = async (message: Record<string, unknown>, key: string) => {
       const draft = {
         method: 'POST',
@@ -150,14 +140,13 @@ suite('confirmations of SNS and Event Grid call the right URLs only', () => {
       const { headers, body } = signedRequest(senders.get('aws_sns') ?? assert.fail(), draft);
       const request: CheckRequest = {
         method: 'POST',
-        target: '/',
+        target: '/webhook/dev/public/t',
         rawHeaders: Object.entries(headers).flat(),
         arrivedAtMs: 0,
         body,
       };
       const arrival = { ...request, remoteAddress: '', body: () => Promise.resolve(body) };
-      const named = { database: 'dev', schema: 'public', table: 't' };
-      return ingest.submit(arrival, { target: () => undefined }, named).then(
+      return ingest.submit(arrival).then(
         ({ kind }) => kind,
         (error: unknown) => (error instanceof Refused ? error.refusal.code : assert.fail(String(error))),
       );
@@ -386,17 +375,7 @@ test('the Event Grid validation URL is opened once the message is stored, if set
     const sns = new Sns({ sns: true, eventGrid }, fetch, { keepCertificate: () => assert.fail() }, context);
     const target = targetOf({ check: () => true, eventGrid: names, ...change });
     const body = message(url);
-    const ingest = new Ingest({
-      way: {
-        find: () => target,
-        isStill: () => true,
-        admit: () => undefined,
-        submit: async () => ({ kind: 'committed', rows: 1 }),
-      },
-      catalog: { refresh: () => assert.fail() },
-      clock: () => 0,
-      sns,
-    });
+    const ingest = ingestOf(() => target, { refresh: () => assert.fail(), sns });
     const request = {
       method: 'POST',
       target: '/webhook/dev/public/t',
@@ -404,7 +383,7 @@ test('the Event Grid validation URL is opened once the message is stored, if set
       arrivedAtMs: 0,
       remoteAddress: '',
     };
-    await ingest.submit({ ...request, body: () => body }, { target: () => undefined });
+    await ingest.submit({ ...request, body: () => body });
     await new Promise(setImmediate);
     return told.map(({ kind }) => kind);
   };

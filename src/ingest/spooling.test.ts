@@ -8,7 +8,7 @@ import type { Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import { Spooling } from './spooling.ts';
-import type { DiskSpool } from './pipeline.ts';
+import type { DiskSpool } from './spooling.ts';
 
 const target = targetOf();
 const body = Buffer.from('{}');
@@ -16,7 +16,6 @@ const arrival = { ...plainHead, rawHeaders: [], body: () => Promise.resolve(body
 const late: Outcome = { kind: 'aborted', refusal: refusal('deadline') };
 
 const catalog = {
-  answering: () => target,
   find: () => target,
   isStill: () => true,
   isWatchingTable: () => true,
@@ -38,7 +37,7 @@ test('requests that arrive while the spool opens are spooled if the database tak
     submit: async () => (await asked.next().value?.promise) ?? late,
   };
   const disk = { spoolOf: () => room, opened: () => opening.promise };
-  const detour = new Spooling({ catalog, lanes, gate: null, disk }, settings, () => undefined, never);
+  const detour = new Spooling({ catalog, lanes, disk }, settings, () => undefined, never);
   const send = (document: string) => detour.submit(rowsOf(target, document), arrival, Buffer.from(document));
 
   const [tooSoon, before] = [send('1'), send('2')];
@@ -78,14 +77,14 @@ test('a table with a full lane spools at once without refusing a request first',
     submit: () => Promise.resolve(late),
   };
   const disk = { spoolOf: () => (isRoom ? room : null), opened: () => Promise.resolve() };
-  const stages = new Spooling({ catalog, lanes, gate: null, disk }, settings, () => undefined, never);
-  stages.admit(target, 10);
+  const stages = new Spooling({ catalog, lanes, disk }, settings, () => undefined, never);
+  stages.admit(target, { bytes: 10, inOrder: false });
   assert.equal(gate.state, 'spooling');
   // Without room on the disk it is refused as before.
   isRoom = false;
   gate.hold();
   gate.open();
-  assert.throws(() => stages.admit(target, 10), /too many requests are waiting/);
+  assert.throws(() => stages.admit(target, { bytes: 10, inOrder: false }), /too many requests are waiting/);
 });
 
 test('a request whose commit is unknown is spooled only if storing it again stores nothing twice', async () => {
@@ -104,7 +103,7 @@ test('a request whose commit is unknown is spooled only if storing it again stor
     const known = () => ({ snapshot: { ...emptySnapshot, tables }, ageMs: 0 });
     const lanes = { admit: () => undefined, submit: () => Promise.resolve(unknown) };
     const disk = { spoolOf: () => room, opened: () => Promise.resolve() };
-    const to = { catalog: { ...catalog, known }, lanes, gate: null, disk };
+    const to = { catalog: { ...catalog, known }, lanes, disk };
     const stages = new Spooling(to, settings, () => undefined, never);
     return stages.submit({ ...rowsOf(of, '1'), ...delivery }, arrival, body);
   };

@@ -3,12 +3,13 @@
  *
  *   find (in the last known catalog) → admit → body → VALIDATE → decode → the disk, after the requests that are already there
  *
- * Takes catalog, lanes and disk; refuses with their codes, and with `spool_full`,
- * `engine_unavailable` and `table_changed`. A request goes to the disk only if it is certain that the database stored nothing of it, if the table
- * stores each delivery once, or if its rows go elsewhere (`into`), at least once. Requests that arrive while a table switches between lane and
- * disk wait for the switch (spool/table-order.ts). Nothing is ever stored in the database on the basis of the last known catalog.
+ * Takes catalog, lanes and disk; refuses with their codes, and with `spool_full`, `engine_unavailable` and `table_changed`; rows that bypass the disk with
+ * `spooling`. A request goes to the disk only if it is certain that the database stored nothing of it, if the table stores each delivery once, or if
+ * its rows go elsewhere (`into`), at least once. Requests that arrive while a table switches between lane and disk wait for the switch (spool/table-order.ts). Nothing is ever stored in the database on the basis of the last known catalog.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Admission } from '../access/admission.ts';
+import type { ExpectedRequest, Lanes } from '../batch/lanes.ts';
 import { keptHeaders, encodeRequest } from '../spool/kept-request.ts';
 import { isSpooling } from '../spool/spool-settings.ts';
 import type { TableGate } from '../spool/table-order.ts';
@@ -23,10 +24,53 @@ import { rememberedOf } from '../kit/memoize.ts';
 import type { Observe, TableName } from '../observe/observations.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { RefusalCode } from '../errors/refusals.ts';
-import type { Destinations, DiskSpool } from './pipeline.ts';
 
-export interface WebhookDestinations extends Destinations {
-  readonly catalog: Pick<Catalog, 'answering' | 'find' | 'isStill' | 'isWatchingTable' | 'known' | 'doubtMs'>;
+/** The disk: here (`SpoolHolder` of spool/), or in the main process that keeps it for all listener processes (`SpoolClient` of app/listeners/). */
+export interface Disk {
+  /** null: requests for this database are not kept. */
+  spoolOf(database: string): DiskSpool | null;
+  /** Resolves when the spool of a database is opened. */
+  opened(database: string): Promise<void>;
+}
+
+/** `DatabaseSpool` of spool/, or the same as seen from a listener process (`LinkedSpool`). */
+export interface DiskSpool {
+  gateOf(oid: number): TableGate;
+  /** null: the table has never spooled. */
+  knownGate(oid: number): TableGate | null;
+  /** Throws Refused. */
+  admit(gate: TableGate): void;
+  /** Resolves when it is on the disk; rejects with Refused. */
+  append(target: Target, gate: TableGate, payload: Buffer): Promise<void>;
+}
+
+export interface SpoolStages {
+  readonly catalog: Pick<Catalog, 'find' | 'isStill' | 'isWatchingTable' | 'known' | 'doubtMs'>;
+  readonly lanes: Pick<Lanes, 'admit' | 'submit'>;
+  /** null: no requests are kept. */
+  readonly disk: Disk | null;
+}
+
+/** What rows pass that bypass the disk: those of WebSockets and of retries. */
+export interface DirectStages {
+  readonly catalog: Pick<Catalog, 'find' | 'isStill' | 'refresh'>;
+  readonly lanes: Pick<Lanes, 'admit' | 'submit'>;
+  /** null: the rate of a table has no bound. */
+  readonly gate: Pick<Admission, 'admitTable'> | null;
+  /** null: no requests are kept. */
+  readonly disk: Pick<Disk, 'spoolOf'> | null;
+}
+
+/** To be called before the rows are made. Throws `rate_limited`, `lane_full`, `draining`, and `spooling`: they would overtake rows of their table that are on the disk. */
+export function admitPastDisk(
+  { gate, disk, lanes }: DirectStages,
+  target: Target,
+  expected: ExpectedRequest,
+): void {
+  gate?.admitTable(target);
+  const order = disk?.spoolOf(target.database)?.knownGate(target.oid) ?? null;
+  if (order !== null && order.state !== 'open') throw new Refused('spooling');
+  lanes.admit(target, expected);
 }
 
 export type SpoolChoices = Pick<Settings, 'spool' | 'spoolTrustSeconds' | 'spoolHours'>;
@@ -37,7 +81,7 @@ const unreferenced = (ms: number): Promise<void> => delay(ms, undefined, { ref: 
 const away: ReadonlySet<RefusalCode> = new Set<RefusalCode>(['engine_unavailable', 'deadline', 'lane_full']);
 
 export class Spooling {
-  readonly #to: WebhookDestinations;
+  readonly #to: SpoolStages;
   readonly #settings: SpoolChoices;
   readonly #observe: Observe;
   readonly #pause: (ms: number) => Promise<void>;
@@ -47,7 +91,7 @@ export class Spooling {
   );
 
   /** `pause`: resolves after so many ms. */
-  constructor(to: WebhookDestinations, settings: SpoolChoices, observe: Observe, pause = unreferenced) {
+  constructor(to: SpoolStages, settings: SpoolChoices, observe: Observe, pause = unreferenced) {
     this.#to = to;
     this.#settings = settings;
     this.#observe = observe;
@@ -68,9 +112,8 @@ export class Spooling {
     return (spools && this.#remembered(target) === target) || this.#to.catalog.isStill(target, sinceMs);
   }
 
-  admit(target: Target, bytes: number): void {
+  admit(target: Target, expected: ExpectedRequest): void {
     const gate = this.#gateOf(target);
-    const expected = { bytes, inOrder: false };
     if (gate === null) return this.#to.lanes.admit(target, expected);
     if (gate.state === 'open') {
       try {

@@ -77,6 +77,11 @@ export class WebhookExchange extends Exchange implements Arrival {
     this.#store();
   }
 
+  /** Answers, and whoever is told of the request, name its table. */
+  found(table: TableName & Pick<Target, 'answers'>): void {
+    this.#table = table;
+  }
+
   #store(): void {
     this.#ingest().then(
       (outcome) => this.#decided(outcome),
@@ -155,7 +160,7 @@ export class WebhookExchange extends Exchange implements Arrival {
   /** A bug that throws before there is a promise is answered like any other bug. */
   #ingest(): Promise<Outcome | HandshakeOutcome | Spooled | KeptApart> {
     try {
-      return this.#room.ingest.submit(this, { target: (target) => void (this.#table = target) });
+      return this.#room.ingest.submit(this);
     } catch (error) {
       return Promise.reject(error instanceof Error ? error : new Error(String(error)));
     }

@@ -1,4 +1,5 @@
 /** What the stages of a request pass to each other: the request as it arrives, and what VALIDATE and decode read of it. Types only. */
+import type { TableName } from '../observe/observations.ts';
 import type { Cause } from './cause.ts';
 import type { RequestSpan } from './request-span.ts';
 
@@ -17,6 +18,8 @@ export interface Arrival {
   readonly traceparent?: string | undefined;
   /** Is told how far the request has come; absent: nobody wants to know. */
   readonly span?: RequestSpan | null;
+  /** Is told which table it is for, as soon as that is known; absent: nobody wants to know. */
+  found?(table: TableName): void;
   /** The announced length of the body; 0 or absent: unknown. */
   readonly announcedBytes?: number;
   /** What the body was before it was decompressed, if `body(true)` was called; absent: the same. */
@@ -52,7 +55,7 @@ export interface WhyNot {
 }
 
 /** What decode reads of a request besides its body. */
-export type DecodeHead = Omit<Arrival, 'announcedBytes' | 'body' | 'encodedBody' | 'span'>;
+export type DecodeHead = Omit<Arrival, 'announcedBytes' | 'body' | 'encodedBody' | 'found' | 'span'>;
 
 export interface DecodeRequest extends DecodeHead {
   readonly body: Buffer;

@@ -2,10 +2,10 @@
 import { performance } from 'node:perf_hooks';
 import type { Outcome, Rows } from '../../src/types/rows.ts';
 import type { Target } from '../../src/types/target.ts';
+import type { Lanes } from '../../src/batch/lanes.ts';
 import type { Catalog } from '../../src/catalog/catalog.ts';
 import { RequestStreams } from '../../src/ingest/ingest-stream.ts';
 import type { StreamFence } from '../../src/ingest/stream-fence.ts';
-import type { DirectPipeline } from '../../src/ingest/pipeline.ts';
 import type { TableName } from '../../src/observe/observations.ts';
 import type { Rejects } from '../../src/reject/rejected-requests.ts';
 import type { Limits } from '../../src/config/limits.ts';
@@ -15,10 +15,10 @@ import { targetOf } from './rows.ts';
 
 /** The stages of a stream that a test may replace. */
 export interface TestStreams {
-  readonly find: DirectPipeline['find'];
-  readonly isStill: DirectPipeline['isStill'];
-  readonly admit: DirectPipeline['admit'];
-  readonly submit: DirectPipeline['submit'];
+  readonly find: Catalog['find'];
+  readonly isStill: Catalog['isStill'];
+  readonly admit: (target: Target) => void;
+  readonly submit: Lanes['submit'];
   readonly refresh: Catalog['refresh'];
   readonly rejected: Rejects['keep'];
   readonly clock: () => number;
@@ -40,12 +40,17 @@ export function testStreams(given: Partial<TestStreams> = {}): RequestStreams {
     return target;
   };
   const submit = (rows: Rows) => Promise.resolve<Outcome>({ kind: 'committed', rows: rows.count });
-  const way = { find, isStill: () => true, admit: () => undefined, submit, ...given };
-  const { refresh = () => Promise.resolve(), rejected, clock = () => performance.now() } = given;
+  const { rejected, clock = () => performance.now() } = given;
   return new RequestStreams(
     {
-      way,
-      catalog: { refresh },
+      catalog: {
+        find: given.find ?? find,
+        isStill: given.isStill ?? (() => true),
+        refresh: given.refresh ?? (() => Promise.resolve()),
+      },
+      lanes: { admit: given.admit ?? (() => undefined), submit: given.submit ?? submit },
+      gate: null,
+      disk: null,
       rejects: rejected === undefined ? null : { keep: rejected },
       clock,
       limits: given.limits ?? limits,

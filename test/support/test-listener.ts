@@ -61,10 +61,10 @@ export async function startListener(options: TestListenerOptions = {}): Promise<
       for (const wake of waiting) wake();
     },
     ingest: {
-      submit: async (arrival, hooks) => {
+      submit: async (arrival) => {
         const table = webhookRoute(arrival.target);
         if (table.table === 'none') throw new Refused('not_found');
-        hooks.target(table);
+        arrival.found?.(table);
         if (table.table === 'broken') throw new TypeError('a bug with /a/path in it');
         if (table.table === 'away') return { kind: 'aborted', refusal: refusal('engine_unavailable') };
         await options.found?.();

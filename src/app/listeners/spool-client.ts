@@ -6,7 +6,7 @@
  */
 import { deferred, Openings } from '../../kit/promises.ts';
 import type { Deferred } from '../../kit/promises.ts';
-import type { Disk, DiskSpool } from '../../ingest/pipeline.ts';
+import type { Disk, DiskSpool } from '../../ingest/spooling.ts';
 import { TableGate } from '../../spool/table-order.ts';
 import type { Target } from '../../types/target.ts';
 import { limits } from '../../config/limits.ts';
