@@ -92,24 +92,9 @@ export class Connection {
     return this.last === null || this.last.answered;
   }
 
-  /** Of the parser that Node has given to this connection; made for the few connections that need them. */
-  get #callbacks(): ParserCallbacks {
+  /** The parser that Node has given to this connection. */
+  get parser(): ParserCallbacks {
     return (this.#parser ??= new ParserCallbacks(this.socket, this.#limits));
-  }
-
-  /** As of ParserCallbacks. */
-  stopParsing(): void {
-    this.#callbacks.stopParsing();
-  }
-
-  /** As of ParserCallbacks. */
-  boundChunks(exceeded: (() => void) | null): void {
-    if (this.#parser !== null || exceeded !== null) this.#callbacks.boundChunks(exceeded);
-  }
-
-  /** As of ParserCallbacks. */
-  releaseParser(): void {
-    this.#parser?.release();
   }
 
   takePassedOver(): Refusal | null {

@@ -21,8 +21,6 @@ import type { Inflations } from './inflation.ts';
 import { bodyWriter, endWith, pipeBody, writeHead } from './node-answer.ts';
 import { WholeRequest } from './plain-request-parser.ts';
 
-const tooManyChunks = refusal('malformed_request', 'the body comes in too many small chunks');
-
 /** What all exchanges of one door share. */
 export interface ServerContext {
   readonly limits: Limits;
@@ -90,9 +88,6 @@ export abstract class Exchange implements LiveRequest {
     this.#body = isWhole
       ? null
       : new RequestBody(request, this.nodeResponse, this.share, context, awaitsContinue);
-    if (isWhole) return;
-    const isChunked = request.headers['transfer-encoding'] !== undefined;
-    connection.boundChunks(isChunked ? () => this.fail(tooManyChunks) : null);
   }
 
   /** Answers without looking further; with `closes` if the connection cannot be trusted any more. */
@@ -172,7 +167,7 @@ export abstract class Exchange implements LiveRequest {
   /** The same, and no request that follows is read. Must be called when the request is begun. */
   closeAfterAnswer(): void {
     this.#closes = true;
-    this.connection.stopParsing();
+    this.connection.parser.stopParsing();
   }
 
   /** All of the body, decompressed; at once if it is there. Called at most once; throws Refused, or rejects with it. */

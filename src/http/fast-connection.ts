@@ -9,54 +9,36 @@ import type { Socket } from 'node:net';
 import type { Limits } from '../config/limits.ts';
 import type { Connection } from './connection.ts';
 import { FastAnswer } from './exchange.ts';
+import type { Exchange } from './exchange.ts';
+import type { ReceivedRequests } from './requests.ts';
 import { readEach } from './socket-reads.ts';
 import { doubtful, more, WholeRequest } from './plain-request-parser.ts';
 import type { PlainRequestParser } from './plain-request-parser.ts';
 
-/** What a front provides. */
-export interface FastRules {
-  /** How the targets of requests begin that are read here. */
-  readonly prefixes: readonly string[];
-  readonly limits: Limits;
-  /** How long a connection may be silent in both directions, in ms; null: as long as the other bounds allow. */
-  readonly silenceMs: number | null;
-  /** Whether a sender that ends its own half after a request still reads its answer. */
-  readonly answersHalfClosed: boolean;
-  readonly begin: (connection: Connection, request: WholeRequest, answer: FastAnswer) => void;
-  /** Gives a socket to Node's parser. */
-  readonly handOver: (socket: Socket) => void;
-  /** Called when nothing arrived within the time that headers have. */
-  readonly expired: (socket: Socket) => void;
-}
-
-/** A copy in memory of its own, outside Node's pool: for bytes that may be held for longer than others in the pool. */
-function kept(bytes: Buffer): Buffer {
-  const copy = Buffer.allocUnsafeSlow(bytes.length);
-  bytes.copy(copy);
-  return copy;
-}
-
-const nothing = (): void => undefined;
-
-/** What the connections of one front share (fast-connections.ts). */
+/** What the connections of one door share (fast-connections.ts). */
 export interface FastContext {
-  readonly rules: FastRules;
+  readonly limits: Limits;
   readonly recogniser: PlainRequestParser;
+  /** Where whole requests go. */
+  readonly requests: Pick<ReceivedRequests<Exchange>, 'receive'>;
   /** The last headers of an answer that leaves its connection open, as Node writes them. */
   readonly keepsAlive: string;
+  /** Whether a sender that ends its own half after a request still reads its answer. */
+  readonly answersHalfClosed: boolean;
+  /** Gives a socket to Node's parser. */
+  readonly handOver: (socket: Socket) => void;
   /** Bytes of requests that have not arrived as a whole. */
   heldBytes: number;
   /** Goes up by one every `tickMs`. */
   readonly tick: number;
-  readonly tickMs: number;
   /** A connection that holds bytes is checked again in a moment. */
   holds(connection: FastConnection, does: boolean): void;
   remove(gone: FastConnection): void;
 }
 
 export class FastConnection {
-  readonly all: FastContext;
-  readonly #socket: Socket;
+  readonly socket: Socket;
+  readonly #all: FastContext;
   readonly #connection: Connection;
   readonly #endReads: () => void;
   /** Answers that are owed, in order. */
@@ -73,26 +55,26 @@ export class FastConnection {
   /** The held bytes were already there at the last check. */
   isSlow = false;
   /** When bytes were last received or sent. */
-  #tick: number;
-  #hadRequest = false;
+  tick: number;
+  hadRequest = false;
   #isReading = false;
   /** Bytes that arrive are dropped. */
-  #isOver = false;
+  isOver = false;
   #senderEnded = false;
   /** What to do when everything is answered; null: wait for the next request. */
   #leaving: (() => void) | null = null;
 
   constructor(all: FastContext, socket: Socket, connection: Connection) {
-    this.all = all;
-    this.#socket = socket;
+    this.#all = all;
+    this.socket = socket;
     this.#connection = connection;
-    this.#tick = all.tick;
+    this.tick = all.tick;
     socket.on('end', this.#onEnd).on('error', this.#onError).on('close', this.#onClose);
     this.#endReads = readEach(socket, this.#onData);
   }
 
   get keepsAlive(): string {
-    return this.all.keepsAlive;
+    return this.#all.keepsAlive;
   }
 
   get #isQuiet(): boolean {
@@ -102,7 +84,7 @@ export class FastConnection {
   /** Writes the answers whose turn it is. */
   flush(): void {
     if (this.#isReading) return;
-    const socket = this.#socket;
+    const socket = this.socket;
     let [text, ready] = ['', 0];
     for (let it = this.#owed[0]; it !== undefined && it.message !== null; it = this.#owed[++ready])
       text += it.message;
@@ -111,7 +93,7 @@ export class FastConnection {
     if (batch === this.#owed) this.#owed = [];
     if (!socket.writable) return;
     this.#unwritten += batch.length;
-    this.#tick = this.all.tick;
+    this.tick = this.#all.tick;
     socket.write(text, 'latin1');
     // Nearly always, the kernel takes it at once.
     if (socket.writableLength === 0) this.#written(batch);
@@ -126,33 +108,15 @@ export class FastConnection {
     if (this.#heldBytes > 0) this.#leave(this.#takeHeld());
   }
 
-  endIdle(): void {
-    if (this.#isIdle && this.#hadRequest) this.#socket.destroy();
-  }
-
-  /** Ends a connection that was silent for too long. */
-  sweep(): void {
-    const { tick, tickMs, rules } = this.all;
-    // At least this long: the first of these ticks may have followed at once.
-    const silentMs = (tick - this.#tick - 1) * tickMs;
-    if (silentMs >= (rules.silenceMs ?? Infinity)) return void this.#socket.destroy();
-    if (!this.#isIdle) return;
-    if (this.#hadRequest) {
-      if (silentMs >= rules.limits.keepAliveTimeoutMs) this.#socket.destroy();
-    } else if (silentMs >= rules.limits.headersTimeoutMs) {
-      this.#isOver = true;
-      rules.expired(this.#socket);
-    }
-  }
-
-  get #isIdle(): boolean {
-    return this.#isQuiet && this.#heldBytes === 0 && !this.#isOver;
+  /** It waits for a request of which nothing has come. */
+  get isIdle(): boolean {
+    return this.#isQuiet && this.#heldBytes === 0 && !this.isOver;
   }
 
   /** `piece` is valid during this call only. */
   readonly #onData = (piece: Buffer): void => {
-    this.#tick = this.all.tick;
-    if (this.#isOver || this.#connection.ending) return;
+    this.tick = this.#all.tick;
+    if (this.isOver || this.#connection.ending) return;
     if (this.#heldBytes === 0) return this.#read(piece);
     this.#hold(piece);
     // A head is parsed again from its beginning with each of its few pieces; of a body only the end is awaited.
@@ -169,7 +133,7 @@ export class FastConnection {
   }
 
   #readAll(bytes: Buffer): void {
-    const { recogniser, rules } = this.all;
+    const { recogniser, requests } = this.#all;
     let at = 0;
     while (at < bytes.length) {
       const head = recogniser.read(bytes, at);
@@ -182,11 +146,11 @@ export class FastConnection {
       const answer = new FastAnswer(this);
       at += length;
       this.#pieces = 0;
-      this.#hadRequest = true;
-      this.#isOver = request.closes;
+      this.hadRequest = true;
+      this.isOver = request.closes;
       this.#owed.push(answer);
-      rules.begin(this.#connection, request, answer);
-      if (this.#isOver || this.#connection.ending) return;
+      requests.receive(this.#connection, request, answer);
+      if (this.isOver || this.#connection.ending) return;
     }
   }
 
@@ -197,8 +161,8 @@ export class FastConnection {
   }
 
   get #holdsTooMuch(): boolean {
-    const { fastPiecesMax, fastHeldBytesMax } = this.all.rules.limits;
-    return this.#pieces > fastPiecesMax || this.all.heldBytes > fastHeldBytesMax;
+    const { fastPiecesMax, fastHeldBytesMax } = this.#all.limits;
+    return this.#pieces > fastPiecesMax || this.#all.heldBytes > fastHeldBytesMax;
   }
 
   #hold(piece: Buffer): void {
@@ -206,15 +170,15 @@ export class FastConnection {
     this.#held.push(kept(piece));
     this.#pieces += 1;
     this.#heldBytes += piece.length;
-    this.all.heldBytes += piece.length;
-    this.all.holds(this, true);
+    this.#all.heldBytes += piece.length;
+    this.#all.holds(this, true);
   }
 
   #takeHeld(): Buffer {
     const [first, second] = this.#held;
     const bytes = first !== undefined && second === undefined ? first : Buffer.concat(this.#held);
-    this.all.heldBytes -= this.#heldBytes;
-    this.all.holds(this, false);
+    this.#all.heldBytes -= this.#heldBytes;
+    this.#all.holds(this, false);
     this.#held = [];
     this.#heldBytes = 0;
     this.#wanted = 0;
@@ -223,7 +187,7 @@ export class FastConnection {
 
   /** Node's parser continues with these bytes and those that follow. */
   #leave(bytes: Buffer): void {
-    const socket = this.#socket;
+    const socket = this.socket;
     socket.pause();
     // At once: a sender that ends its half meanwhile has not ended before they are read.
     socket.unshift(bytes);
@@ -234,27 +198,26 @@ export class FastConnection {
   }
 
   #handOver(): void {
-    const { rules } = this.all;
-    this.all.remove(this);
-    rules.handOver(this.#socket);
+    this.#all.remove(this);
+    this.#all.handOver(this.socket);
     // With a listener, Node reads through the socket's stream and not past it: only then does a body that nobody reads yet stop the sender.
-    this.#socket.on('data', nothing);
-    this.#socket.off('error', this.#onError).off('close', this.#onClose);
+    this.socket.on('data', nothing);
+    this.socket.off('error', this.#onError).off('close', this.#onClose);
   }
 
   #whenQuiet(leave: () => void): void {
-    this.#isOver = true;
+    this.isOver = true;
     this.#endReads();
-    this.#socket.off('end', this.#onEnd);
+    this.socket.off('end', this.#onEnd);
     if (this.#isQuiet) leave();
     else this.#leaving = leave;
   }
 
   #written(batch: readonly FastAnswer[]): void {
     this.#unwritten -= batch.length;
-    this.#tick = this.all.tick;
+    this.tick = this.#all.tick;
     for (const answer of batch) answer.written();
-    const socket = this.#socket;
+    const socket = this.socket;
     if (batch.at(-1)?.closes === true) {
       // Whatever else has arrived is read and dropped.
       this.#leaving = null;
@@ -267,8 +230,8 @@ export class FastConnection {
   }
 
   readonly #onEnd = (): void => {
-    const socket = this.#socket;
-    if (this.#isOver) return;
+    const socket = this.socket;
+    if (this.isOver) return;
     if (this.#heldBytes > 0) {
       const bytes = this.#takeHeld();
       // A socket that has ended takes no bytes back, so Node gets them as events.
@@ -278,9 +241,9 @@ export class FastConnection {
         socket.emit('end');
       });
     }
-    this.#isOver = true;
+    this.isOver = true;
     this.#senderEnded = true;
-    if (this.#isQuiet || !this.all.rules.answersHalfClosed) socket.end();
+    if (this.#isQuiet || !this.#all.answersHalfClosed) socket.end();
   };
 
   /** `close` follows. */
@@ -288,7 +251,16 @@ export class FastConnection {
 
   readonly #onClose = (): void => {
     this.#takeHeld();
-    this.#isOver = true;
-    this.all.remove(this);
+    this.isOver = true;
+    this.#all.remove(this);
   };
 }
+
+/** A copy in memory of its own, outside Node's pool: for bytes that may be held for longer than others in the pool. */
+function kept(bytes: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(bytes.length);
+  bytes.copy(copy);
+  return copy;
+}
+
+const nothing = (): void => undefined;

@@ -1,21 +1,37 @@
 /**
- * The connections of one front whose requests are read here instead of by Node's parser (fast-connection.ts). Takes sockets; ends those that are silent for
- * too long, gives those whose request arrives too slowly to Node, and all of them when the front drains.
+ * The connections of one door whose requests are read here instead of by Node's parser (fast-connection.ts). Takes sockets; ends those that are silent for
+ * too long, gives those whose request arrives too slowly to Node, and all of them when the door drains.
  */
 import type { Socket } from 'node:net';
 import { PerTurn } from '../kit/event-loop.ts';
 import type { Connection } from './connection.ts';
 import { FastConnection } from './fast-connection.ts';
-import type { FastContext, FastRules } from './fast-connection.ts';
+import type { FastContext } from './fast-connection.ts';
 import { PlainRequestParser } from './plain-request-parser.ts';
 
+export interface FastRules extends Pick<
+  FastContext,
+  'limits' | 'requests' | 'answersHalfClosed' | 'handOver'
+> {
+  /** How the targets of requests begin that are read here. */
+  readonly prefixes: readonly string[];
+  /** How long a connection may be silent in both directions, in ms; null: as long as the other bounds allow. */
+  readonly silenceMs: number | null;
+  /** Called when nothing arrived within the time that headers have. */
+  readonly expired: (socket: Socket) => void;
+}
+
 export class FastConnections implements FastContext {
-  readonly rules: FastRules;
+  readonly limits: FastRules['limits'];
+  readonly requests: FastRules['requests'];
+  readonly answersHalfClosed: boolean;
+  readonly handOver: FastRules['handOver'];
   readonly recogniser: PlainRequestParser;
   readonly keepsAlive: string;
   heldBytes = 0;
   tick = 0;
-  readonly tickMs: number;
+  readonly #rules: FastRules;
+  readonly #tickMs: number;
   readonly #all = new Set<FastConnection>();
   readonly #holding = new Set<FastConnection>();
   #ticking: NodeJS.Timeout | null = null;
@@ -25,7 +41,11 @@ export class FastConnections implements FastContext {
   constructor(rules: FastRules) {
     const { limits, prefixes, silenceMs } = rules;
     const { headersTimeoutMs, keepAliveTimeoutMs } = limits;
-    this.rules = rules;
+    this.#rules = rules;
+    this.limits = limits;
+    this.requests = rules.requests;
+    this.answersHalfClosed = rules.answersHalfClosed;
+    this.handOver = rules.handOver;
     this.#leavings = new PerTurn(limits.endingsPerTurnMax, setImmediate);
     this.recogniser = new PlainRequestParser({
       prefixes,
@@ -37,13 +57,13 @@ export class FastConnections implements FastContext {
     this.keepsAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAliveTimeoutMs / 1_000)}\r\n`;
     // As often as Node checks.
     const shortest = Math.min(headersTimeoutMs, keepAliveTimeoutMs, silenceMs ?? Infinity);
-    this.tickMs = Math.min(1_000, Math.ceil(shortest / 4));
+    this.#tickMs = Math.min(1_000, Math.ceil(shortest / 4));
   }
 
   add(socket: Socket, connection: Connection): void {
     const added = new FastConnection(this, socket, connection);
     this.#all.add(added);
-    this.#ticking ??= setInterval(() => this.#sweep(), this.tickMs).unref();
+    this.#ticking ??= setInterval(() => this.#sweep(), this.#tickMs).unref();
   }
 
   remove(gone: FastConnection): void {
@@ -56,7 +76,7 @@ export class FastConnections implements FastContext {
 
   /** Ends connections that have answered all of their requests. */
   endIdle(): void {
-    for (const connection of this.#all) connection.endIdle();
+    for (const { isIdle, hadRequest, socket } of this.#all) if (isIdle && hadRequest) socket.destroy();
   }
 
   /** Gives all requests that have begun to Node, which has read them in the next turn. Returns whether there were any. */
@@ -82,11 +102,25 @@ export class FastConnections implements FastContext {
         else connection.isSlow = true;
       }
       if (this.#holding.size > 0) this.#watch();
-    }, this.rules.limits.fastHoldMs).unref();
+    }, this.limits.fastHoldMs).unref();
   }
 
   #sweep(): void {
     this.tick += 1;
-    for (const connection of this.#all) connection.sweep();
+    for (const connection of this.#all) this.#endSilent(connection);
+  }
+
+  #endSilent(connection: FastConnection): void {
+    const { headersTimeoutMs, keepAliveTimeoutMs } = this.limits;
+    // At least this long: the first of these ticks may have followed at once.
+    const silentMs = (this.tick - connection.tick - 1) * this.#tickMs;
+    if (silentMs >= (this.#rules.silenceMs ?? Infinity)) return void connection.socket.destroy();
+    if (!connection.isIdle) return;
+    if (connection.hadRequest) {
+      if (silentMs >= keepAliveTimeoutMs) connection.socket.destroy();
+    } else if (silentMs >= headersTimeoutMs) {
+      connection.isOver = true;
+      this.#rules.expired(connection.socket);
+    }
   }
 }

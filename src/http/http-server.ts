@@ -5,7 +5,6 @@
  * `method_not_allowed` (CONNECT) and `overloaded` (too many requests on one connection). Touches nothing but its sockets.
  */
 import { once } from 'node:events';
-import type { IncomingMessage } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Admission } from '../access/admission.ts';
 import type { TlsSource } from '../access/tls-source.ts';
@@ -195,18 +194,9 @@ export class HttpServer<E extends Exchange> {
       if (fast === null) server.emit('connection', socket);
       else fast.add(socket, connection);
     });
-    const of = ({ socket }: IncomingMessage) => this.#requests.connections.get(socket);
-    server.on('request', (request, response) =>
-      this.#requests.receive(of(request), request, response, false),
-    );
-    server.on('checkContinue', (request, response) =>
-      this.#requests.receive(of(request), request, response, true),
-    );
-    server.on('checkExpectation', (request, response) =>
-      this.#requests
-        .exchange(of(request), request, response, true)
-        ?.refuse(refusal('expectation_failed'), true),
-    );
+    server.on('request', (request, response) => this.#events.request(request, response, false));
+    server.on('checkContinue', (request, response) => this.#events.request(request, response, true));
+    server.on('checkExpectation', (request, response) => this.#events.expectation(request, response));
     server.on('clientError', (error, socket) => this.#events.unreadable(error, socket as Socket));
     server.on('connect', (_request, socket) =>
       this.#events.refuseTunnel(socket as Socket, refusal('method_not_allowed')),
@@ -226,7 +216,7 @@ export class HttpServer<E extends Exchange> {
       limits: this.#limits,
       silenceMs,
       answersHalfClosed,
-      begin: this.#requests.receivePlain,
+      requests: this.#requests,
       handOver: (socket) => parser.emit('connection', socket),
       expired: (socket) => this.#events.unreadable(nothingCame, socket),
     });

@@ -1,10 +1,12 @@
 /**
- * What Node's parser reports of connections besides requests: offers to continue in another protocol, tunnels, and bytes that are no request. Takes
- * these events; gives the door an offer, or has it refuse one, and ends connections with a message from the door. Touches the connections that it
- * is told of.
+ * What Node's parser reports of connections: requests, offers to continue in another protocol, tunnels, and bytes that are no request. Takes
+ * these events; passes requests on (requests.ts), gives the door an offer, or has it refuse one, and ends connections with a message from the door.
+ * May refuse a request with what protocol.ts refuses, `expectation_failed`, and `malformed_request` (too many small chunks). Touches the connections
+ * that it is told of.
  */
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { refusal } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import type { Connection } from './connection.ts';
 import { rawMessage } from './exchange.ts';
@@ -13,6 +15,8 @@ import { withoutFetched } from './headers.ts';
 import { isHeadOfParserError, protocolRefusal, refusalForParserError } from './protocol.ts';
 import type { HttpHandler, ReceivedRequests } from './requests.ts';
 import type { NodeServer } from './server.ts';
+
+const tooManyChunks = refusal('malformed_request', 'the body comes in too many small chunks');
 
 export class ParserEvents<E extends Exchange> {
   readonly #context: ServerContext;
@@ -25,6 +29,37 @@ export class ParserEvents<E extends Exchange> {
     this.#requests = requests;
   }
 
+  /** A request, of which the body may still arrive. `awaitsContinue`: as of Incoming. */
+  request(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): void {
+    const connection = this.#requests.connections.get(request.socket);
+    // Otherwise the answer that closes this connection is already decided.
+    if (connection === undefined || connection.ending) return;
+    const exchange = this.#begin(connection, request, response, awaitsContinue);
+    const passedOver = connection.takePassedOver();
+    const doubt = protocolRefusal(request, this.#context.limits);
+    this.#requests.serve(connection, exchange, doubt, passedOver);
+  }
+
+  /** A request that expects something else than `100-continue`. */
+  expectation(request: IncomingMessage, response: ServerResponse): void {
+    const connection = this.#requests.connections.get(request.socket);
+    if (connection === undefined || connection.ending) return;
+    this.#begin(connection, request, response, true).refuse(refusal('expectation_failed'), true);
+  }
+
+  #begin(
+    connection: Connection,
+    request: IncomingMessage,
+    response: ServerResponse,
+    awaitsContinue: boolean,
+  ): E {
+    withoutFetched(request);
+    const exchange = this.#requests.begin(connection, request, response, awaitsContinue);
+    const isChunked = request.headers['transfer-encoding'] !== undefined;
+    connection.parser.boundChunks(isChunked ? () => exchange.fail(tooManyChunks) : null);
+    return exchange;
+  }
+
   /**
    * A request that offers to continue in another protocol, its body unread in `head` and in the socket. Node has released
    * the socket; the answers owed on it are written before anything else.
@@ -32,7 +67,7 @@ export class ParserEvents<E extends Exchange> {
   offered(http: NodeServer, request: IncomingMessage, socket: Socket, head: Buffer): void {
     const { offers } = this.#handler;
     const connection = this.#requests.connections.get(socket);
-    connection?.releaseParser();
+    connection?.parser.release();
     withoutFetched(request);
     const failed = () => void socket.destroy();
     socket.on('error', failed);
@@ -78,7 +113,7 @@ export class ParserEvents<E extends Exchange> {
   /** Ends a connection that Node's HTTP server has released, with a message. */
   refuseTunnel(socket: Socket, why: Refusal): void {
     const connection = this.#requests.connections.get(socket);
-    connection?.releaseParser();
+    connection?.parser.release();
     // Node has released the socket: its errors must be handled here, and they only end it.
     socket.on('error', () => socket.destroy());
     if (connection === undefined) socket.destroy();

@@ -1,6 +1,6 @@
 /**
- * The requests that arrive on the connections of a door: from what Node's parser or the recogniser has read to the door, and to the end of the
- * answer. Refuses what the header of http-server.ts names, without the door.
+ * The requests that arrive on the connections of a door: from whoever has read them (fast-connection.ts, parser-events.ts) to the door, and to the end of
+ * the answer. Refuses what the header of http-server.ts names, without the door.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
@@ -9,20 +9,11 @@ import { deferred } from '../kit/promises.ts';
 import { PerTurn } from '../kit/event-loop.ts';
 import { Connection } from './connection.ts';
 import type { LiveRequest } from './connection.ts';
-import type {
-  Exchange,
-  ServerContext,
-  HttpRequest,
-  HttpResponse,
-  Incoming,
-  FastAnswer,
-  HttpReply,
-} from './exchange.ts';
-import { withoutFetched } from './headers.ts';
-import { WholeRequest } from './plain-request-parser.ts';
-import { protocolRefusal } from './protocol.ts';
+import type { Exchange, FastAnswer, HttpReply, HttpRequest, HttpResponse } from './exchange.ts';
+import type { Incoming, ServerContext } from './exchange.ts';
+import type { WholeRequest } from './plain-request-parser.ts';
 
-/** What a door does with requests. */
+/** What a door does with requests: `WebhookRequests` of listen/webhook-exchange.ts, and `GatewayHttp` of gateway/http.ts. */
 export interface HttpHandler<E extends Exchange> {
   exchange(incoming: Incoming): E;
   /** `passedOver`: why an offer to continue in another protocol was ignored. */
@@ -66,6 +57,47 @@ export class ReceivedRequests<E extends Exchange> {
     this.#pipelined = new PerTurn(pipelinedPerTurnMax, setImmediate);
   }
 
+  /** A request that the recogniser has read. Not called once the answer that closes the connection is decided. */
+  receive(connection: Connection, request: WholeRequest, answer: FastAnswer): void {
+    this.serve(connection, this.begin(connection, request, answer, false), null, null);
+  }
+
+  /** What every request begins with. `awaitsContinue`: as of Incoming. */
+  begin(connection: Connection, request: HttpRequest, response: HttpResponse, awaitsContinue: boolean): E {
+    const context = this.#context;
+    const exchange = this.#handler.exchange({ context, connection, request, response, awaitsContinue });
+    connection.begin(exchange);
+    context.owed += 1;
+    this.begun += 1;
+    response.once('close', () => this.#ended(connection, exchange));
+    return exchange;
+  }
+
+  /** `doubt`: why its meaning is in doubt; `passedOver`: as of HttpHandler. */
+  serve(connection: Connection, exchange: E, doubt: Refusal | null, passedOver: Refusal | null): void {
+    const broken = doubt ?? this.#impatience(connection);
+    // A refusal that ends the connection is answered at once: nothing after it is a request any more.
+    if (broken !== null) return exchange.refuse(broken, true);
+    if (connection.owed > 1) this.#pipelined.run(() => this.#handler.serve(exchange, passedOver));
+    else this.#handler.serve(exchange, passedOver);
+  }
+
+  /** Its answer was written, or never will be. */
+  #ended(connection: Connection, exchange: LiveRequest): void {
+    if (!connection.end(exchange)) return;
+    this.#context.owed -= 1;
+    exchange.ended();
+    // The head of the last answer was written before it was known to be the last.
+    if (this.#context.draining && connection.owed === 0) connection.endWithMessage(null);
+  }
+
+  /** Each waiting request takes memory, and Node reads on to the end of what has arrived. */
+  #impatience(connection: Connection): Refusal | null {
+    if (connection.owed <= this.#context.limits.pipelinedRequestsMax) return null;
+    connection.parser.stopParsing();
+    return this.#impatient;
+  }
+
   connected(socket: Socket): Connection {
     const connection = new Connection(socket, this.#context.limits, this.endings);
     this.connections.set(socket, connection);
@@ -79,65 +111,5 @@ export class ReceivedRequests<E extends Exchange> {
       if (last?.received === false) this.endings.run(() => last.fail(refusal('request_aborted')));
     });
     return connection;
-  }
-
-  /** From the recogniser. */
-  readonly receivePlain = (connection: Connection, request: WholeRequest, answer: FastAnswer): void =>
-    this.receive(connection, request, answer, false);
-
-  receive(
-    connection: Connection | undefined,
-    request: HttpRequest,
-    response: HttpResponse,
-    awaitsContinue: boolean,
-  ): void {
-    const exchange = this.exchange(connection, request, response, awaitsContinue);
-    if (exchange === null || connection === undefined) return;
-    const passedOver = connection.takePassedOver();
-    const doubt = request instanceof WholeRequest ? null : protocolRefusal(request, this.#context.limits);
-    const broken = doubt ?? this.#impatience(connection);
-    // A refusal that ends the connection is answered at once: nothing after it is a request any more.
-    if (broken !== null) return exchange.refuse(broken, true);
-    const serve = () => this.#handler.serve(exchange, passedOver);
-    if (connection.owed > 1) this.#pipelined.run(serve);
-    else serve();
-  }
-
-  /** null: the answer that closes this connection is already decided. */
-  exchange(
-    connection: Connection | undefined,
-    request: HttpRequest,
-    response: HttpResponse,
-    awaitsContinue: boolean,
-  ): E | null {
-    if (connection === undefined || connection.ending) return null;
-    if (!(request instanceof WholeRequest)) withoutFetched(request);
-    const exchange = this.#handler.exchange({
-      context: this.#context,
-      connection,
-      request,
-      response,
-      awaitsContinue,
-    });
-    connection.begin(exchange);
-    this.#context.owed += 1;
-    this.begun += 1;
-    response.once('close', () => this.#ended(connection, exchange));
-    return exchange;
-  }
-
-  #ended(connection: Connection, exchange: LiveRequest): void {
-    if (!connection.end(exchange)) return;
-    this.#context.owed -= 1;
-    exchange.ended();
-    // The head of the last answer was written before it was known to be the last.
-    if (this.#context.draining && connection.owed === 0) connection.endWithMessage(null);
-  }
-
-  /** Each waiting request takes memory, and Node reads on to the end of what has arrived. */
-  #impatience(connection: Connection): Refusal | null {
-    if (connection.owed <= this.#context.limits.pipelinedRequestsMax) return null;
-    connection.stopParsing();
-    return this.#impatient;
   }
 }

@@ -39,8 +39,10 @@ export class FastBench {
       limits: { ...limits, ...own },
       silenceMs: null,
       answersHalfClosed,
-      begin: (_connection, request, answer) => {
-        bench.begun.push({ body: request.body.toString(), request, answer });
+      requests: {
+        receive: (_connection, request, answer) => {
+          bench.begun.push({ body: request.body.toString(), request, answer });
+        },
       },
       handOver: (socket) => bench.#take(socket),
       expired: (socket) => {
