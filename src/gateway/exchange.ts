@@ -3,8 +3,9 @@
  * answers, and reports what was answered. Decides nothing.
  */
 import { randomUUID } from 'node:crypto';
-import { Exchange, often } from '../http/exchange.ts';
+import { often } from '../http/exchange.ts';
 import type { HttpReply, Incoming, OwnHeader } from '../http/exchange.ts';
+import { StreamExchange } from '../http/stream-exchange.ts';
 import { remembered } from '../kit/memoize.ts';
 import { limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
@@ -35,7 +36,7 @@ export interface GatewayTracing {
   readonly scheme: 'http' | 'https';
 }
 
-export class GatewayExchange extends Exchange {
+export class GatewayExchange extends StreamExchange {
   readonly requestId: string;
   /** The route, once it is known. */
   route: 'events' | 'sql' | 'stream' | 'other' = 'other';
@@ -114,7 +115,7 @@ export class GatewayExchange extends Exchange {
   }
 
   override refuse(why: Refusal, closes = false): void {
-    if (closes) this.close();
+    this.closes ||= closes;
     this.answer(refusalAnswer(why));
   }
 

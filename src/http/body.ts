@@ -1,6 +1,6 @@
 /**
  * Reads the body of one request that Node's parser reads. Takes the request and its share of the bytes in flight; returns all of it, decompressed, or
- * piece by piece (body-pieces.ts). May refuse with `encoding_unsupported`, `malformed_encoding`, `length_required`, `body_too_large`, `overloaded`,
+ * piece by piece (body-stream.ts). May refuse with `encoding_unsupported`, `malformed_encoding`, `length_required`, `body_too_large`, `overloaded`,
  * `sender_overloaded`, `request_timeout` (a pause), `request_aborted` and whatever `fail` is told; touches no socket.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -9,8 +9,8 @@ import { Gathered } from '../kit/gathered-bytes.ts';
 import { longWork } from '../kit/time-slices.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { BodyPieces } from './body-pieces.ts';
-import type { BodyReading, PiecesRules } from './body-pieces.ts';
+import { BodyPieces } from './body-stream.ts';
+import type { BodyReading, PiecesRules } from './body-stream.ts';
 import { parseCodings } from './inflation.ts';
 import type { Coding, Inflation, Inflations } from './inflation.ts';
 import type { Share } from './share.ts';
@@ -26,13 +26,15 @@ export interface BodyRules {
 }
 
 /** Work on a large body as a whole, such as its HMAC, is done for one body at a time; null: one of so many bytes is small. */
-export function bodyTurn(bytes: number, { spacedBodyBytes }: Limits): Promise<void> | null {
+function bodyTurn(bytes: number, { spacedBodyBytes }: Limits): Promise<void> | null {
   return bytes < spacedBodyBytes ? null : longWork.turn(bytes);
 }
 
 export class RequestBody {
   /** As received, if it was compressed and that is kept. */
   encoded: Buffer | undefined;
+  /** Why it will not arrive completely, whether it is being read or not. */
+  failure: Refusal | null = null;
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
   readonly #share: Share;
@@ -65,7 +67,8 @@ export class RequestBody {
 
   /** The rest of it will not arrive. */
   fail(why: Refusal): void {
-    this.#reading?.fail(why);
+    this.failure ??= why;
+    this.#reading?.fail(this.failure);
   }
 
   /** The request is answered. */
@@ -77,6 +80,7 @@ export class RequestBody {
 
   /** All of it. `keepsEncoded`: also as received. Rejects with Refused. */
   read(rules: BodyRules, keepsEncoded: boolean): Promise<Buffer> {
+    if (this.failure !== null) return Promise.reject(new Refused(this.failure));
     const request = this.#request;
     const codings = parseCodings(request.headers['content-encoding'], this.#limits.contentCodingsMax);
     const why = 'code' in codings ? codings : this.#refusal(rules);
@@ -97,6 +101,7 @@ export class RequestBody {
 
   /** As it arrives. Throws Refused. */
   pieces(rules: PiecesRules): BodyPieces {
+    if (this.failure !== null) throw new Refused(this.failure);
     if (this.#announcedBytes > rules.bytesMax) throw new Refused('body_too_large');
     this.#askFor();
     const pieces = new BodyPieces(this.#request, this.#share, rules);
@@ -107,7 +112,7 @@ export class RequestBody {
   /** Reads and drops the rest, within bounds, unless its sender waits to be asked for it. Resolves when all has arrived, or no more is read. */
   async drop(): Promise<void> {
     const request = this.#request;
-    if (request.complete || request.destroyed || this.#awaitsContinue) return;
+    if (this.failure !== null || request.complete || request.destroyed || this.#awaitsContinue) return;
     // The reader so far would pause the request at the next piece.
     this.#reading?.abandon();
     await new Promise<void>((resolve) => {

@@ -1,25 +1,25 @@
 /**
- * One request and its answer, whatever the door does with them. Takes a request as it was parsed, gives its body (body.ts) to the caller that asks for
+ * One request and its answer, whatever the door does with them. Takes a request as it was parsed, gives its body to the caller that asks for
  * it, and writes exactly one answer whatever happens meanwhile. May refuse the body with `body_too_large`, `overloaded`, `sender_overloaded`, and
  * with what ended the connection: `request_timeout`, `malformed_request`, `request_aborted`.
  *
- * If Node's parser has read the request, Node writes the answer (node-answer.ts); otherwise an answer is one message, made here, in the order of its
- * connection (fast-connection.ts).
+ * If Node's parser has read the request, its body may still be arriving (body.ts), and Node writes the answer (node-answer.ts); otherwise the body is
+ * there, and an answer is one message, made here, in the order of its connection (fast-connection.ts). What only large requests and results need is in
+ * stream-exchange.ts.
  */
-import { ServerResponse, STATUS_CODES } from 'node:http';
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { STATUS_CODES } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Admission } from '../access/admission.ts';
 import type { Limits } from '../config/limits.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { bodyTurn, RequestBody } from './body.ts';
+import { RequestBody } from './body.ts';
 import type { BodyRules } from './body.ts';
-import type { BodyPieces, PiecesRules } from './body-pieces.ts';
 import type { BytesInFlight } from './budget.ts';
 import { Share } from './share.ts';
 import type { Connection, LiveRequest } from './connection.ts';
 import type { Inflations } from './inflation.ts';
-import { bodyWriter, endWith, pipeBody, writeHead } from './node-answer.ts';
+import { endWith, writeHead } from './node-answer.ts';
 import { WholeRequest } from './plain-request-parser.ts';
 
 /** What all exchanges of one door share. */
@@ -59,17 +59,18 @@ export abstract class Exchange implements LiveRequest {
   readonly arrivedAtMs: number;
   readonly remoteAddress: string;
   readonly context: ServerContext;
+  answered = false;
   protected readonly request: HttpRequest;
   protected readonly response: HttpResponse;
   protected readonly connection: Connection;
   protected readonly share: Share;
+  /** null: all of it has arrived with its request. */
+  protected readonly arriving: RequestBody | null;
+  /** The answer will end the connection. */
+  protected closes = false;
+  /** The answer was written, or nobody is left to read it. */
+  protected hasEnded = false;
   readonly #startedMs = performance.now();
-  /** null: it has arrived with its request. */
-  readonly #body: RequestBody | null;
-  #failure: Refusal | null = null;
-  #answered = false;
-  #closes = false;
-  #ended = false;
   #atEnd: Set<() => void> | null = null;
 
   constructor({ context, connection, request, response, awaitsContinue }: Incoming) {
@@ -85,14 +86,88 @@ export abstract class Exchange implements LiveRequest {
       context.gate?.believesProxies === true ? context.gate.clientAddress(peer, request) : peer;
     this.share = new Share(context.inFlight, this.remoteAddress, this);
     connection.last = this;
-    const isWhole = request instanceof WholeRequest;
-    this.#body = isWhole
-      ? null
-      : new RequestBody(request, this.nodeResponse, this.share, context, awaitsContinue);
+    this.arriving =
+      request instanceof WholeRequest
+        ? null
+        : new RequestBody(request, response as ServerResponse, this.share, context, awaitsContinue);
   }
 
   /** Answers without looking further; with `closes` if the connection cannot be trusted any more. */
   abstract refuse(why: Refusal, closes?: boolean): void;
+
+  /** All of the body, decompressed; at once if it is there. Called at most once; throws Refused, or rejects with it. */
+  protected readBody(rules: BodyRules, keepsEncoded = false): Buffer | Promise<Buffer> {
+    return this.arriving === null ? this.#takeBody(rules) : this.arriving.read(rules, keepsEncoded);
+  }
+
+  /** A body that has arrived with its request. */
+  #takeBody({ bytesMax }: BodyRules): Buffer {
+    const { body } = this.request as WholeRequest;
+    const gone = this.connection.socket.destroyed ? refusal('request_aborted') : null;
+    const tooLarge = body.length > bytesMax ? refusal('body_too_large') : null;
+    const why = gone ?? tooLarge ?? this.share.take(body.length);
+    if (why !== null) throw new Refused(why);
+    this.share.settle();
+    return body;
+  }
+
+  /** Releases whatever the request held, and writes its answer. */
+  protected write(reply: HttpReply, own: OwnHeader | null = null): void {
+    const { request, response } = this;
+    if (!this.beginAnswer()) return;
+    const closes = this.decideOnClosing();
+    if (response instanceof FastAnswer)
+      return response.send(reply, closes || (request as WholeRequest).closes, this.context.now(), own);
+    const { status, headers, body } = reply;
+    writeHead(response, status, own === null ? headers : [...headers, ...own], closes);
+    endWith(response, body, this.method);
+  }
+
+  /** false: nobody is left to read it. */
+  protected beginAnswer(): boolean {
+    this.answered = true;
+    this.arriving?.abandon();
+    this.share.release();
+    return !this.connection.socket.destroyed;
+  }
+
+  /** Whether the answer that is written now is the last one on its connection. */
+  protected decideOnClosing(): boolean {
+    const { connection, context } = this;
+    if (!this.request.complete) {
+      this.closes ||= this.arriving?.leavesTooMuchUnread === true;
+      connection.lingerOnClose();
+    }
+    // While draining, the answer that closes a connection is the last one owed on it.
+    const closes = this.closes || ((context.closingListener || context.draining) && connection.last === this);
+    if (closes) connection.endAfterAnswer();
+    return closes;
+  }
+
+  whenWritten(done: () => void): void {
+    if (this.response.writableFinished) done();
+    else this.response.once('finish', done);
+  }
+
+  ended(): void {
+    this.hasEnded = true;
+    for (const done of this.#atEnd ?? []) done();
+    this.#atEnd = null;
+  }
+
+  /** Calls back when the answer is written, or nobody is left to read it. The returned function ends the waiting. */
+  onEnded(done: () => void): () => void {
+    if (this.hasEnded) done();
+    else (this.#atEnd ??= new Set()).add(done);
+    return () => void this.#atEnd?.delete(done);
+  }
+
+  fail(why: Refusal): void {
+    this.closes = true;
+    // Nobody needs the rest of a request that was answered early; earlier answers are still owed.
+    if (this.answered) this.connection.endWithMessage(null);
+    else this.arriving?.fail(why);
+  }
 
   get headers(): IncomingHttpHeaders {
     return this.request.headers;
@@ -116,11 +191,6 @@ export abstract class Exchange implements LiveRequest {
     return this.request.rawHeaders;
   }
 
-  /** The request arrived at once, and the recogniser has read it. */
-  protected get isWhole(): boolean {
-    return this.request instanceof WholeRequest;
-  }
-
   get received(): boolean {
     return this.request.complete;
   }
@@ -132,157 +202,14 @@ export abstract class Exchange implements LiveRequest {
       : Number(request.headers['content-length'] ?? 0);
   }
 
-  get answered(): boolean {
-    return this.#answered;
+  /** See Arrival. */
+  get encodedBody(): Buffer | undefined {
+    return this.arriving?.encoded;
   }
 
   /** Since the headers arrived. */
   get seconds(): number {
     return (performance.now() - this.#startedMs) / 1_000;
-  }
-
-  whenWritten(done: () => void): void {
-    if (this.response.writableFinished) done();
-    else this.response.once('finish', done);
-  }
-
-  ended(): void {
-    this.#ended = true;
-    for (const done of this.#atEnd ?? []) done();
-    this.#atEnd = null;
-  }
-
-  fail(why: Refusal): void {
-    this.#closes = true;
-    // Nobody needs the rest of a request that was answered early; earlier answers are still owed.
-    if (this.#answered) return this.connection.endWithMessage(null);
-    this.#failure ??= why;
-    this.#body?.fail(this.#failure);
-  }
-
-  /** The answer will end the connection. */
-  protected close(): void {
-    this.#closes = true;
-  }
-
-  /** The same, and no request that follows is read. Must be called when the request is begun. */
-  closeAfterAnswer(): void {
-    this.#closes = true;
-    this.connection.parser.stopParsing();
-  }
-
-  /** All of the body, decompressed; at once if it is there. Called at most once; throws Refused, or rejects with it. */
-  protected readBody(rules: BodyRules, keepsEncoded = false): Buffer | Promise<Buffer> {
-    const body = this.#body;
-    if (body === null) return this.#takeBody(rules);
-    return this.#failure === null
-      ? body.read(rules, keepsEncoded)
-      : Promise.reject(new Refused(this.#failure));
-  }
-
-  /** See Arrival. */
-  get encodedBody(): Buffer | undefined {
-    return this.#body?.encoded;
-  }
-
-  /** A body that has already arrived. */
-  #takeBody({ bytesMax }: BodyRules): Buffer | Promise<Buffer> {
-    const { body } = this.request as WholeRequest;
-    const gone = this.connection.socket.destroyed ? refusal('request_aborted') : null;
-    const tooLarge = body.length > bytesMax ? refusal('body_too_large') : null;
-    const why = gone ?? this.#failure ?? tooLarge ?? this.share.take(body.length);
-    if (why !== null) throw new Refused(why);
-    const turn = bodyTurn(body.length, this.context.limits);
-    return turn === null ? this.#whole(body) : turn.then(() => this.#whole(body));
-  }
-
-  #whole(body: Buffer): Buffer {
-    this.share.settle();
-    return body;
-  }
-
-  /** The body as it arrives. Called at most once, instead of `readBody`, for one that is large or compressed; throws Refused. */
-  protected readPieces(rules: PiecesRules): BodyPieces {
-    if (this.#body === null) throw new Error('a request that came as a whole is read as a whole');
-    if (this.#failure !== null) throw new Refused(this.#failure);
-    return this.#body.pieces(rules);
-  }
-
-  /**
-   * Reads and drops what a sender is still sending, within bounds: it may not read the answer before it has sent everything.
-   * If the rest has not arrived by then, the connection is closed after the answer. Resolves with the reason why the request can
-   * only be refused now; null: there is none.
-   */
-  protected async readAway(): Promise<Refusal | null> {
-    if (this.#body !== null && this.#failure === null) await this.#body.drop();
-    this.#closes ||= !this.request.complete;
-    return this.#failure;
-  }
-
-  /** Calls back when the answer is written, or nobody is left to read it. The returned function ends the waiting. */
-  onEnded(done: () => void): () => void {
-    if (this.#ended) done();
-    else (this.#atEnd ??= new Set()).add(done);
-    return () => void this.#atEnd?.delete(done);
-  }
-
-  /** Releases whatever the request held, and writes its answer. */
-  protected write(reply: HttpReply, own: OwnHeader | null = null): void {
-    const { request, response } = this;
-    if (!this.#begin()) return;
-    const closes = this.#decideOnClosing();
-    if (response instanceof FastAnswer)
-      return response.send(reply, closes || (request as WholeRequest).closes, this.context.now(), own);
-    const { status, headers, body } = reply;
-    writeHead(response, status, own === null ? headers : [...headers, ...own], closes);
-    endWith(response, body, this.method);
-  }
-
-  /** The same for a body that is sent as fast as its reader reads. */
-  protected writePieces(status: number, headers: readonly string[], pieces: Iterable<Buffer>): void {
-    if (!this.#begin()) return;
-    const response = this.nodeResponse;
-    writeHead(response, status, headers, this.#decideOnClosing());
-    pipeBody(response, pieces);
-  }
-
-  /** The same for a body that has no end of its own; returns as `bodyWriter` does. */
-  protected writeOn(
-    status: number,
-    headers: readonly string[],
-    pauseMs: number,
-  ): (piece: Buffer | null) => Promise<boolean> {
-    if (!this.#begin()) return async () => false;
-    const response = this.nodeResponse;
-    writeHead(response, status, headers, this.#decideOnClosing());
-    return bodyWriter(response, pauseMs, () => this.#ended);
-  }
-
-  /** For what only requests have that Node's parser has read. */
-  protected get nodeResponse(): ServerResponse {
-    if (this.response instanceof ServerResponse) return this.response;
-    throw new Error('a request that came as a whole is answered in one piece');
-  }
-
-  /** false: nobody is left to read it. */
-  #begin(): boolean {
-    this.#answered = true;
-    this.#body?.abandon();
-    this.share.release();
-    return !this.connection.socket.destroyed;
-  }
-
-  #decideOnClosing(): boolean {
-    const { connection, context } = this;
-    if (!this.request.complete) {
-      this.#closes ||= this.#body?.leavesTooMuchUnread === true;
-      connection.lingerOnClose();
-    }
-    // While draining, the answer that closes a connection is the last one owed on it.
-    const closes =
-      this.#closes || ((context.closingListener || context.draining) && connection.last === this);
-    if (closes) connection.endAfterAnswer();
-    return closes;
   }
 }
 

@@ -90,7 +90,7 @@ export class WebhookExchange extends Exchange implements Arrival {
   }
 
   override refuse(why: Refusal, closes = false): void {
-    if (closes) this.close();
+    this.closes ||= closes;
     this.#answer(this.#room.refusalReply(why));
   }
 
