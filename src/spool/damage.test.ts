@@ -10,8 +10,9 @@ import { descriptionOf, layOut, tryBits } from '../../test/support/flipped-bits.
 import { ModelFiles } from '../../test/support/model-files.ts';
 import { isLong, sampleOf, sampleSeed } from '../../test/support/sample.ts';
 import { fixedKeys } from '../secrets/key-ring.ts';
-import { encodeTarget, headerBytes, splitPayloads } from './format.ts';
-import { decodeRequest, decodeTable } from './kept-request.ts';
+import { encodeTarget, headerBytes } from './format.ts';
+import { decodeRequest, decodeTable, splitPayloads } from './kept-request.ts';
+import type { UnreadablePart } from './quarantine.ts';
 import { beginning, Spool } from './spool.ts';
 import type { SpoolOptions } from './spool.ts';
 
@@ -19,6 +20,13 @@ const id = '00112233445566778899aabbccddeeff';
 const key = Buffer.alloc(32, 7);
 const folder = `root/${id}`;
 const pathOf = (number: number, of = id) => `root/${of}/${String(number).padStart(20, '0')}.seg`;
+
+/** Of a disk that works. */
+const reporting = (damaged: (lost: UnreadablePart) => void) => ({
+  failed: assert.ifError,
+  worked: () => undefined,
+  damaged,
+});
 
 function optionsFor(files: ModelFiles, segmentBytes: number): SpoolOptions {
   return {
@@ -29,9 +37,7 @@ function optionsFor(files: ModelFiles, segmentBytes: number): SpoolOptions {
     bytesLeft: () => Infinity,
     random: randomBytes,
     clock: () => 0,
-    failed: assert.ifError,
-    worked: () => undefined,
-    damaged: (lost) => assert.fail(JSON.stringify(lost)),
+    health: reporting((lost) => assert.fail(JSON.stringify(lost))),
   };
 }
 
@@ -58,7 +64,7 @@ async function filled(records: number, segmentBytes: number, bodyBytes = 12) {
     const table = tables[record % 2] ?? assert.fail();
     const together = record % 5 === 4 ? 3 : 1;
     const bodies = Array.from({ length: together }, () => randomBytes(bodyBytes + (record % 9)));
-    await Promise.all(bodies.map((body) => spool.append(table, Buffer.from(body))));
+    await Promise.all(bodies.map((body) => spool.writer.append(table, Buffer.from(body))));
   }
   const all = await recordsOf(spool);
   assert.equal(all.length, records);
@@ -74,7 +80,7 @@ suite('a spool reports disk damage and hands over the rest', () => {
     const spool = await Spool.open(optionsFor(files, fileBytes), id);
     for (const { oid, bodies } of layout) {
       const table = { oid, target: encodeTarget(descriptionOf(oid)) };
-      await Promise.all(bodies.map((body) => spool.append(table, Buffer.from(body))));
+      await Promise.all(bodies.map((body) => spool.writer.append(table, Buffer.from(body))));
     }
     const whole = files.contents.get(pathOf(1)) ?? assert.fail();
     assert.equal(spool.segments.length, 1);
@@ -197,7 +203,10 @@ suite('a spool reports disk damage and hands over the rest', () => {
       const left = files.copy();
       left.put(first.path, bytes);
       const reported: string[] = [];
-      const options = { ...optionsFor(left, segmentBytes), damaged: () => void reported.push(what) };
+      const options = {
+        ...optionsFor(left, segmentBytes),
+        health: reporting(() => void reported.push(what)),
+      };
       const after = await Spool.open(options, id);
       for (const payload of await payloadsOf(after)) assert(given.includes(payload), what);
     }
@@ -221,7 +230,7 @@ suite('a spool reports disk damage and hands over the rest', () => {
       forged.put(path, patched);
       let refused = 0;
       const opened = await Spool.open(
-        { ...optionsFor(forged, segmentBytes), damaged: () => (refused += 1) },
+        { ...optionsFor(forged, segmentBytes), health: reporting(() => void (refused += 1)) },
         of,
       );
       assert.deepEqual(await payloadsOf(opened), of === id ? given : []);

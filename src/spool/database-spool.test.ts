@@ -33,8 +33,8 @@ async function opened(
     ring: fixedKeys(Buffer.alloc(32, 7)),
     segmentBytes: 4_096,
     bytesLeft: () => Infinity,
-    bytesFree: () => disk.bytesMax - kept.bytesUsed,
-    bytesOfOwner: (owner) => kept.bytesOfOwner(owner),
+    bytesFree: () => disk.bytesMax - kept.shares.bytes,
+    bytesOfOwner: (owner) => kept.shares.bytesOfOwner(owner),
     ownersOf: () => disk.owners,
     hasSeveralOwners: () => new Set(disk.owners.values()).size > 1,
     random: randomBytes,
@@ -75,7 +75,7 @@ test('a table that has spooled for too long gets spool_full for new requests, an
 /** Requests of this table until the spool is full for it; returns which part of the disk they take. */
 async function flood(kept: DatabaseSpool, oid: number, now: { ms: number }, { bytesMax }: Disk) {
   const gate = kept.gateOf(oid);
-  const before = kept.bytesUsed;
+  const before = kept.shares.bytes;
   for (;;) {
     // What stands in the files is counted now and then.
     now.ms += 1_000;
@@ -84,7 +84,7 @@ async function flood(kept: DatabaseSpool, oid: number, now: { ms: number }, { by
       await kept.append(named(`t${oid}`, oid), gate, Buffer.alloc(400, 'x'));
     } catch (error) {
       assert(refusedAs('spool_full')(error));
-      return (kept.bytesUsed - before) / bytesMax;
+      return (kept.shares.bytes - before) / bytesMax;
     }
   }
 }
@@ -140,20 +140,20 @@ test("a table's share of the spool counts for its owner once the owner is known 
   const admitted = () => kept.admit(kept.gateOf(12));
   // More than its owner's other table has left to it; but whose that is, is not known.
   const more = Buffer.alloc(2_000, 'x');
-  while (kept.bytesUsed < 0.74 * disk.bytesMax) {
+  while (kept.shares.bytes < 0.74 * disk.bytesMax) {
     await kept.append(named('t12', 12), kept.gateOf(12), more);
     now.ms += 1_000;
   }
-  assert.equal(kept.bytesOfOwner(100), 0);
+  assert.equal(kept.shares.bytesOfOwner(100), 0);
   admitted();
   for (const [oid, owner] of owners) disk.owners.set(oid, owner);
   now.ms += 1_000;
-  assert(kept.bytesOfOwner(100) > 0.65 * disk.bytesMax);
+  assert(kept.shares.bytesOfOwner(100) > 0.65 * disk.bytesMax);
   assert.throws(admitted, refusedAs('spool_full'));
   // Dropped, or not to be read any more: it stays its owner's.
   for (const oid of owners.keys()) disk.owners.delete(oid);
   now.ms += 1_000;
-  assert(kept.bytesOfOwner(100) > 0.65 * disk.bytesMax);
+  assert(kept.shares.bytesOfOwner(100) > 0.65 * disk.bytesMax);
   assert.throws(admitted, refusedAs('spool_full'));
   await kept.close();
 });
@@ -169,7 +169,7 @@ test("each spooled request holds its table's name at arrival", async () => {
     names.push(decodeTable(target ?? Buffer.alloc(0))?.table);
   assert.deepEqual(names, ['t', 't', 'renamed']);
   assert.deepEqual(
-    kept.views().map(({ requests }) => requests),
+    [...kept.shares.counts.values()].map(({ requests }) => requests),
     [3],
   );
 });

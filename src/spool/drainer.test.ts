@@ -65,7 +65,7 @@ test('spooled requests of another database of the same name stay on the disk unt
   await until(() => drainer.holds.length + handed.length > 0);
   assert.deepEqual([drainer.holds.map(({ oid, isForeign }) => [oid, isForeign]), handed], [[[7, true]], []]);
   home = 'server, 5';
-  drainer.wake();
+  kept.wake();
   await until(() => handed.length > 0);
   assert.match(handed.join(), /\{"n":1\}/);
   await until(() => drainer.holds.length === 0);

@@ -65,16 +65,12 @@ export class Drainer implements Closable {
   readonly #held = new Map<string, StuckTable>();
   /** headgate.home() of the database that an earlier process has served; null: not known. */
   readonly #homeBefore: string | null;
-  /** null: it does not sleep. */
-  #sleep: AbortController | null = null;
-  #woken = true;
   #failures = 0;
 
   constructor(kept: DatabaseSpool, stages: HandOverStages) {
     this.#kept = kept;
     this.#stages = stages;
     this.#homeBefore = kept.home;
-    kept.wake = () => this.wake();
     this.#ended = this.#run();
   }
 
@@ -82,26 +78,19 @@ export class Drainer implements Closable {
     return [...this.#held.values()];
   }
 
-  wake(): void {
-    this.#woken = true;
-    this.#sleep?.abort();
-    this.#sleep = null;
-  }
-
   async close(): Promise<void> {
     this.#closing.abort();
-    this.wake();
     await this.#ended;
   }
 
   async #run(): Promise<void> {
     while (!this.#closing.signal.aborted) {
-      this.#woken = false;
-      if (this.#kept.quarantined.length > 0) await this.#kept.lookAside();
-      if (!this.#hasWork()) await this.#pause(limits.spoolRetryMs);
+      const woken = this.#kept.untilWoken();
+      if (this.#kept.health.quarantined.length > 0) await this.#kept.health.lookAside();
+      if (!this.#hasWork()) await this.#pause(limits.spoolRetryMs, woken);
       // Not `#pause`, which every request that arrives meanwhile would end.
       else if (!this.#isReady()) await this.#wait(limits.spoolRetryMinMs);
-      else if (await this.#drain()) await this.#pause(this.#backoff());
+      else if (await this.#drain()) await this.#pause(this.#backoff(), woken);
     }
   }
 
@@ -118,13 +107,10 @@ export class Drainer implements Closable {
     return backoffMs(this.#failures + 1, limits.spoolRetryMinMs, limits.spoolRetryMs, Math.random);
   }
 
-  async #pause(ms: number): Promise<void> {
+  async #pause(ms: number, woken: AbortSignal): Promise<void> {
     // While something fails, the pause is kept, however many requests come.
     if (this.#failures > 0) return this.#wait(ms);
-    if (this.#woken) return;
-    const sleep = new AbortController();
-    this.#sleep = sleep;
-    await this.#wait(ms, AbortSignal.any([sleep.signal, this.#closing.signal]));
+    await this.#wait(ms, AbortSignal.any([woken, this.#closing.signal]));
   }
 
   async #wait(ms: number, signal = this.#closing.signal): Promise<void> {

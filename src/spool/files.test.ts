@@ -24,9 +24,7 @@ test('links and folders in place of spool segments are set aside unread, and do 
     random: randomBytes,
     clock: () => 0,
     bytesLeft: () => Infinity,
-    failed: assert.ifError,
-    worked: () => undefined,
-    damaged: () => assert.fail(),
+    health: { failed: assert.ifError, worked: () => undefined, damaged: () => assert.fail() },
   };
   const spool = await Spool.open({ files: realFiles, root, ring, segmentBytes: 65_536, ...rest }, id);
   assert.deepEqual(
@@ -35,10 +33,10 @@ test('links and folders in place of spool segments are set aside unread, and do 
   );
   assert.deepEqual(readdirSync(folder), ['quarantine']);
   const table = { oid: 7, target: encodeTarget(Buffer.from('{}')) };
-  await spool.append(table, Buffer.from('kept'));
+  await spool.writer.append(table, Buffer.from('kept'));
   assert.deepEqual(
     spool.segments.map(({ number }) => number),
     [4],
   );
-  await spool.close();
+  await spool.writer.close();
 });

@@ -1,6 +1,6 @@
 /**
- * The bytes of the spool; pure. A segment is a header, records, each at a multiple of eight, zeros after them, and the header once more
- * in its last 64 bytes.
+ * The bytes of the spool; pure. A segment is a header (headers.ts), records, each at a multiple of eight, zeros after them, and the header
+ * once more in its last 64 bytes.
  *
  *   header   0 magic "HGS\2" | 4 number of the segment before, u32 | 8 id of the master key, 4
  *            12 bytes of the segment before that count, u32
@@ -8,7 +8,7 @@
  *   record   0 length without padding, u32 | 4 CRC-32 of the head without itself | 8 sequence, u64 | 16 oid of the table, u32
  *            20 0, u8 | 21 flags, u8 | 22 how many requests, u16 | 24 its position in the segment, u32 | 28 CRC-32 of what follows
  *            32 sealed (u16 length of the table's description | description | payload) | tag, 16 | 0xff up to a multiple of 8
- *   payload  of one request: the request; of several: u32 length and the request, for each
+ *   payload  of one request: the request; of several: u32 length and the request, for each (kept-request.ts)
  *
  * Small requests of a table share a record: sealing one costs as much as sealing a few KiB. The record's sequence is that
  * of its last request; the requests before it have the numbers before. The unit of damage is a record: each says for which table of which
@@ -23,38 +23,15 @@
  * Version 1, "HGS\1", is only read. It has no second header, heads of 24 bytes without position (4 CRC-32 of what follows | 20 kind, u8),
  * zeros as padding, and descriptions in records of their own (kind 2), once before the first requests of a table (kind 1).
  */
-import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto';
+import { createCipheriv, createDecipheriv } from 'node:crypto';
 import { crc32 } from 'node:zlib';
-import type { MasterKey } from '../secrets/key-file.ts';
-import { keyIdBytes } from '../secrets/key-file.ts';
 
 export type Version = 1 | 2;
 
 export const headerBytes = 64;
-const headBytes: Readonly<Record<Version, number>> = { 1: 24, 2: 32 };
-const tagBytes = 16;
+export const headBytes: Readonly<Record<Version, number>> = { 1: 24, 2: 32 };
+export const tagBytes = 16;
 const lengthBytes = 2;
-const magics: Readonly<Record<Version, Buffer>> = {
-  1: Buffer.from('HGS\x01', 'latin1'),
-  2: Buffer.from('HGS\x02', 'latin1'),
-};
-const idBytes = 16;
-const saltBytes = 16;
-
-export interface SegmentHeader {
-  readonly version: Version;
-  /** In its file's name, and here: a file with another name is a copy of another file. */
-  readonly number: number;
-  /** 16 bytes. */
-  readonly spool: Buffer;
-  /** 16 bytes. */
-  readonly salt: Buffer;
-  readonly keyId: Buffer;
-  /** No record in it has a smaller sequence. */
-  readonly firstSequence: bigint;
-  /** The segment that was written to before this one, and how much of it counts: what follows there was refused. */
-  readonly before: { readonly number: number; readonly bytes: number } | null;
-}
 
 export interface RecordHead {
   /** Of its last request. */
@@ -65,43 +42,6 @@ export interface RecordHead {
   readonly table: number;
   /** The records before it were on the disk when it was written: what is damaged there was once complete. */
   readonly startsGroup: boolean;
-}
-
-export function encodeHeader(header: SegmentHeader): Buffer {
-  const bytes = Buffer.alloc(headerBytes);
-  magics[header.version].copy(bytes);
-  header.keyId.copy(bytes, 8, 0, keyIdBytes);
-  bytes.writeUInt32LE(header.before?.number ?? 0, 4);
-  bytes.writeUInt32LE(header.before?.bytes ?? 0, 12);
-  header.spool.copy(bytes, 16, 0, idBytes);
-  header.salt.copy(bytes, 32, 0, saltBytes);
-  bytes.writeBigUInt64LE(header.firstSequence, 48);
-  bytes.writeUInt32LE(header.number, 56);
-  bytes.writeUInt32LE(crc32(bytes.subarray(0, 60)), 60);
-  return bytes;
-}
-
-/** null: no header of a known version. */
-export function decodeHeader(bytes: Buffer): SegmentHeader | null {
-  if (bytes.length < headerBytes) return null;
-  const version = ([1, 2] as const).find((known) => bytes.subarray(0, 4).equals(magics[known]));
-  if (version === undefined || crc32(bytes.subarray(0, 60)) !== bytes.readUInt32LE(60)) return null;
-  const before = bytes.readUInt32LE(4);
-  return {
-    version,
-    number: bytes.readUInt32LE(56),
-    spool: Buffer.from(bytes.subarray(16, 32)),
-    salt: Buffer.from(bytes.subarray(32, 48)),
-    keyId: Buffer.from(bytes.subarray(8, 8 + keyIdBytes)),
-    firstSequence: bytes.readBigUInt64LE(48),
-    before: before === 0 ? null : { number: before, bytes: bytes.readUInt32LE(12) },
-  };
-}
-
-/** The key of one segment. */
-export function segmentKey({ key }: MasterKey, { version, spool, salt, number }: SegmentHeader): Buffer {
-  const use = version === 1 ? 'headgate spool' : 'headgate spool 2';
-  return Buffer.from(hkdfSync('sha256', key, salt, `${use} ${spool.toString('hex')} ${number}`, 32));
 }
 
 /** How much space a record takes in a segment, in bytes. */
@@ -219,63 +159,6 @@ function headAt(bytes: Buffer, at: number, version: Version): RecordHead | null 
   };
 }
 
-/** Where a part is that cannot be read. */
-export interface Extent {
-  /** Of its first byte, in the segment. */
-  readonly position: number;
-  /** What its head announces; null: that cannot be read. */
-  readonly size: number | null;
-  readonly version: Version;
-  /** Bytes of the segment's file. */
-  readonly fileBytes: number;
-}
-
-/**
- * Whether the process ended while it wrote this part, and so acknowledged nothing of it: a sector is as it was before, zeros. What
- * was written completely, and has changed since, has none. `bytes`: up to the last that is not zero.
- */
-export function isTorn(bytes: Buffer, { position, size, version, fileBytes }: Extent): boolean {
-  // Nothing but its length says where a record of version 1 ends.
-  const announced = size ?? (version === 1 && bytes.length >= 4 ? padded(bytes.readUInt32LE(0)) : 0);
-  // No record was ever longer than its file: the file was cut, or the length has changed.
-  if (position + announced > fileBytes) return false;
-  if (Math.max(announced, headBytes[version] + tagBytes) > padded(bytes.length)) return true;
-  for (let at = 0; at < bytes.length;) {
-    const next = Math.min(bytes.length, at + sectorBytes - ((position + at) % sectorBytes));
-    if (bytes.subarray(at, next).every((byte) => byte === 0)) return true;
-    at = next;
-  }
-  return false;
-}
-
-/** What disks write as a whole, or a part of it. */
-const sectorBytes = 512;
-
-/** The payload of a record with these requests. */
-export function joinPayloads(payloads: readonly Buffer[]): Buffer {
-  const [only] = payloads;
-  if (only !== undefined && payloads.length === 1) return only;
-  const bytes = Buffer.allocUnsafe(payloads.reduce((sum, { length }) => sum + 4 + length, 0));
-  let at = 0;
-  for (const payload of payloads) {
-    at = bytes.writeUInt32LE(payload.length, at);
-    at += payload.copy(bytes, at);
-  }
-  return bytes;
-}
-
-/** The reverse; what was sealed is what was joined. */
-export function splitPayloads(payload: Buffer, requests: number): Buffer[] {
-  if (requests === 1) return [payload];
-  const payloads: Buffer[] = [];
-  for (let at = 0; at < payload.length;) {
-    const end = at + 4 + payload.readUInt32LE(at);
-    payloads.push(payload.subarray(at + 4, end));
-    at = end;
-  }
-  return payloads;
-}
-
 export interface OpenedRecord {
   /** The description of its table; null: it is in a record of its own. */
   readonly target: Buffer | null;
@@ -308,6 +191,6 @@ function nonceOf(sequence: bigint): Buffer {
   return nonce;
 }
 
-function padded(length: number): number {
+export function padded(length: number): number {
   return Math.ceil(length / 8) * 8;
 }

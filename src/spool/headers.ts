@@ -1,11 +1,81 @@
 /**
- * The header of a segment, from the first of its two places in which it can be read. Takes an open file; changes nothing; rejects with the
- * system's errors.
+ * The header of a segment (format.ts): its bytes, the key that follows from it, and how it is read from the first of its two places in which
+ * it can be. Takes an open file; changes nothing; rejects with the system's errors.
  */
+import { hkdfSync } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+import type { MasterKey } from '../secrets/key-file.ts';
+import { keyIdBytes } from '../secrets/key-file.ts';
+import type { KeyRing } from '../secrets/key-ring.ts';
 import type { SpoolFile } from './files.ts';
-import { decodeHeader, headerBytes, recordsEnd } from './format.ts';
-import type { SegmentHeader } from './format.ts';
-import { onlyZeros } from './segment.ts';
+import { headerBytes, recordsEnd } from './format.ts';
+import type { Version } from './format.ts';
+import { onlyZeros } from './scan-records.ts';
+
+const magics: Readonly<Record<Version, Buffer>> = {
+  1: Buffer.from('HGS\x01', 'latin1'),
+  2: Buffer.from('HGS\x02', 'latin1'),
+};
+const idBytes = 16;
+const saltBytes = 16;
+
+export interface SegmentHeader {
+  readonly version: Version;
+  /** In its file's name, and here: a file with another name is a copy of another file. */
+  readonly number: number;
+  /** 16 bytes. */
+  readonly spool: Buffer;
+  /** 16 bytes. */
+  readonly salt: Buffer;
+  readonly keyId: Buffer;
+  /** No record in it has a smaller sequence. */
+  readonly firstSequence: bigint;
+  /** The segment that was written to before this one, and how much of it counts: what follows there was refused. */
+  readonly before: { readonly number: number; readonly bytes: number } | null;
+}
+
+export function encodeHeader(header: SegmentHeader): Buffer {
+  const bytes = Buffer.alloc(headerBytes);
+  magics[header.version].copy(bytes);
+  header.keyId.copy(bytes, 8, 0, keyIdBytes);
+  bytes.writeUInt32LE(header.before?.number ?? 0, 4);
+  bytes.writeUInt32LE(header.before?.bytes ?? 0, 12);
+  header.spool.copy(bytes, 16, 0, idBytes);
+  header.salt.copy(bytes, 32, 0, saltBytes);
+  bytes.writeBigUInt64LE(header.firstSequence, 48);
+  bytes.writeUInt32LE(header.number, 56);
+  bytes.writeUInt32LE(crc32(bytes.subarray(0, 60)), 60);
+  return bytes;
+}
+
+/** null: no header of a known version. */
+export function decodeHeader(bytes: Buffer): SegmentHeader | null {
+  if (bytes.length < headerBytes) return null;
+  const version = ([1, 2] as const).find((known) => bytes.subarray(0, 4).equals(magics[known]));
+  if (version === undefined || crc32(bytes.subarray(0, 60)) !== bytes.readUInt32LE(60)) return null;
+  const before = bytes.readUInt32LE(4);
+  return {
+    version,
+    number: bytes.readUInt32LE(56),
+    spool: Buffer.from(bytes.subarray(16, 32)),
+    salt: Buffer.from(bytes.subarray(32, 48)),
+    keyId: Buffer.from(bytes.subarray(8, 8 + keyIdBytes)),
+    firstSequence: bytes.readBigUInt64LE(48),
+    before: before === 0 ? null : { number: before, bytes: bytes.readUInt32LE(12) },
+  };
+}
+
+/** The key of one segment. */
+export function segmentKey({ key }: MasterKey, { version, spool, salt, number }: SegmentHeader): Buffer {
+  const use = version === 1 ? 'headgate spool' : 'headgate spool 2';
+  return Buffer.from(hkdfSync('sha256', key, salt, `${use} ${spool.toString('hex')} ${number}`, 32));
+}
+
+/** null: its master key is not here. */
+export function keyOf(header: SegmentHeader, ring: KeyRing): Buffer | null {
+  const masterKey = ring.keys().find(({ id }) => id.equals(header.keyId));
+  return masterKey === undefined ? null : segmentKey(masterKey, header);
+}
 
 export interface FoundHeader {
   /** null: there is none, or none that can be read. */

@@ -5,14 +5,14 @@
 import { join } from 'node:path';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import type { SpoolFiles } from './files.ts';
-import { headerBytes, openRecord, recordsEnd, splitPayloads } from './format.ts';
-import type { SegmentHeader } from './format.ts';
-import { readHeader } from './headers.ts';
-import { decodeRequest, decodeTable } from './kept-request.ts';
+import { headerBytes, openRecord, recordsEnd } from './format.ts';
+import { keyOf, readHeader } from './headers.ts';
+import type { SegmentHeader } from './headers.ts';
+import { decodeRequest, decodeTable, splitPayloads } from './kept-request.ts';
 import type { KeptHead, SpooledTable } from './kept-request.ts';
 import { quarantinedIn } from './quarantine.ts';
-import { keyOf } from './recovery.ts';
-import { markOf, reading, scanRecords, segmentNumber, segmentPath } from './segment.ts';
+import { reading, scanRecords } from './scan-records.ts';
+import { markOf, segmentNumber, segmentPath } from './segment.ts';
 import type { SegmentPosition } from './segment.ts';
 
 export interface SegmentReport {

@@ -1,5 +1,5 @@
 /**
- * A request as stored in a record of the spool, and what is stored about its table. Pure: values to bytes, and back.
+ * A request as stored in a record of the spool, alone or with others of its table, and what is stored about the table. Pure: values to bytes, and back.
  *
  *   request   0 length of the head, u32 | 4 head, JSON | body
  *   table     JSON
@@ -53,6 +53,50 @@ export function bodySpans(payload: Buffer, requests: number): Uint32Array {
     spans[i + 1] = at = end;
   }
   return spans;
+}
+
+/** The payload of a record with these requests. */
+export function joinPayloads(payloads: readonly Buffer[]): Buffer {
+  const [only] = payloads;
+  if (only !== undefined && payloads.length === 1) return only;
+  const bytes = Buffer.allocUnsafe(payloads.reduce((sum, { length }) => sum + 4 + length, 0));
+  let at = 0;
+  for (const payload of payloads) {
+    at = bytes.writeUInt32LE(payload.length, at);
+    at += payload.copy(bytes, at);
+  }
+  return bytes;
+}
+
+/** The reverse; what was sealed is what was joined. */
+export function splitPayloads(payload: Buffer, requests: number): Buffer[] {
+  if (requests === 1) return [payload];
+  const payloads: Buffer[] = [];
+  for (let at = 0; at < payload.length;) {
+    const end = at + 4 + payload.readUInt32LE(at);
+    payloads.push(payload.subarray(at + 4, end));
+    at = end;
+  }
+  return payloads;
+}
+
+/** Requests of one table in one record, in order; their sequences have no gap. */
+export interface Sealed {
+  readonly first: bigint;
+  readonly last: bigint;
+  /** The payload of the record (`joinPayloads`). */
+  readonly payload: Buffer;
+}
+
+export function requestsOf({ first, last }: Sealed): number {
+  return Number(last - first) + 1;
+}
+
+/** Each request on its own. */
+export function apart(record: Sealed): Sealed[] {
+  const { first, payload } = record;
+  const each = splitPayloads(payload, requestsOf(record));
+  return each.map((one, i) => ({ first: first + BigInt(i), last: first + BigInt(i), payload: one }));
 }
 
 const decoderHeaders = 'x-rw-webhook-';

@@ -9,8 +9,10 @@
  */
 import { dirname, join } from 'node:path';
 import type { SpoolFile, SpoolFiles } from './files.ts';
-import { count, markPath, reading, scanRecords, writtenOf } from './segment.ts';
-import type { Damage, SegmentPosition, Segment } from './segment.ts';
+import { reading, scanRecords } from './scan-records.ts';
+import type { Damage } from './scan-records.ts';
+import { count, markPath, writtenOf } from './segment.ts';
+import type { SegmentPosition, Segment } from './segment.ts';
 
 /** A part that can no longer be read. */
 export interface UnreadablePart {

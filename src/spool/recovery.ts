@@ -12,15 +12,16 @@
 import type { KeyRing } from '../secrets/key-ring.ts';
 import { NoFile } from './files.ts';
 import type { SpoolFiles } from './files.ts';
-import { headerBytes, isTorn, recordsEnd, segmentKey } from './format.ts';
-import type { SegmentHeader } from './format.ts';
-import { readHeader } from './headers.ts';
-import type { FoundHeader } from './headers.ts';
+import { headBytes, headerBytes, padded, recordsEnd, tagBytes } from './format.ts';
+import type { Version } from './format.ts';
+import { keyOf, readHeader } from './headers.ts';
+import type { FoundHeader, SegmentHeader } from './headers.ts';
 import { quarantine, quarantineFile, quarantineMark } from './quarantine.ts';
 import type { UnreadablePart } from './quarantine.ts';
-import { count, lastNonZero, markOf, reading, removeMarks, scanRecords } from './segment.ts';
-import { segmentNumber, segmentPath } from './segment.ts';
-import type { SegmentCounts, Damage, SegmentPosition, Scanned, Segment } from './segment.ts';
+import { lastNonZero, reading, scanRecords } from './scan-records.ts';
+import type { Damage, Scanned } from './scan-records.ts';
+import { count, markOf, removeMarks, segmentNumber, segmentPath } from './segment.ts';
+import type { SegmentCounts, SegmentPosition, Segment } from './segment.ts';
 
 export interface Recovered {
   /** In order. Nothing is appended to any of them. */
@@ -269,8 +270,34 @@ class Recovery implements Recovered {
   }
 }
 
-/** null: its master key is not here. */
-export function keyOf(header: SegmentHeader, ring: KeyRing): Buffer | null {
-  const masterKey = ring.keys().find(({ id }) => id.equals(header.keyId));
-  return masterKey === undefined ? null : segmentKey(masterKey, header);
+/** Where a part is that cannot be read. */
+interface Extent {
+  /** Of its first byte, in the segment. */
+  readonly position: number;
+  /** What its head announces; null: that cannot be read. */
+  readonly size: number | null;
+  readonly version: Version;
+  /** Bytes of the segment's file. */
+  readonly fileBytes: number;
 }
+
+/**
+ * Whether the process ended while it wrote this part, and so acknowledged nothing of it: a sector is as it was before, zeros. What
+ * was written completely, and has changed since, has none. `bytes`: up to the last that is not zero.
+ */
+function isTorn(bytes: Buffer, { position, size, version, fileBytes }: Extent): boolean {
+  // Nothing but its length says where a record of version 1 ends.
+  const announced = size ?? (version === 1 && bytes.length >= 4 ? padded(bytes.readUInt32LE(0)) : 0);
+  // No record was ever longer than its file: the file was cut, or the length has changed.
+  if (position + announced > fileBytes) return false;
+  if (Math.max(announced, headBytes[version] + tagBytes) > padded(bytes.length)) return true;
+  for (let at = 0; at < bytes.length;) {
+    const next = Math.min(bytes.length, at + sectorBytes - ((position + at) % sectorBytes));
+    if (bytes.subarray(at, next).every((byte) => byte === 0)) return true;
+    at = next;
+  }
+  return false;
+}
+
+/** What disks write as a whole, or a part of it. */
+const sectorBytes = 512;

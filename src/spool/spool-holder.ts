@@ -24,9 +24,9 @@ import type { StageContext } from '../observe/context.ts';
 import type { TableName } from '../observe/observations.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import type { Sealing } from '../secrets/sealing.ts';
-import { madeAtMs } from './database-spool.ts';
 import type { DatabaseSpool } from './database-spool.ts';
 import { Drainer } from './drainer.ts';
+import { madeAtMs } from './spool-identifier.ts';
 import { isSpooling, spoolFolder } from './spool-settings.ts';
 import { realFiles } from './files.ts';
 import { Throttle } from './throttle.ts';
@@ -127,7 +127,7 @@ function drainer(kept: DatabaseSpool, parts: SpoolParts): Drainer {
     commit: new SpoolCommit(commit, parts.elsewhere),
     pace: new Pace({ ...limits, groupRowsMax: limits.spoolDrainRowsMax }),
     lanes,
-    kept: () => Number(kept.own?.lastSequence ?? 0n),
+    kept: () => Number(kept.own?.writer.lastSequence ?? 0n),
     isAwaited: () => [...kept.gates].some(({ state }) => state === 'emptying'),
     clock,
     limits,
@@ -175,7 +175,7 @@ export class SpoolHolder implements Closable {
     const opened = this.#spools;
     if (opened === null) return null;
     const tables = opened.all.flatMap(({ kept }) =>
-      kept.views().map(({ oid, requests, sinceMs }) => ({
+      viewsOf(kept).map(({ oid, requests, sinceMs }) => ({
         name: this.#nameOf(kept, oid),
         requests,
         seconds: sinceMs === null ? 0 : (Date.now() - sinceMs) / 1_000,
@@ -185,7 +185,7 @@ export class SpoolHolder implements Closable {
       bytes: opened.bytes,
       bytesMax: this.#parts.settings.spoolBytesMax,
       held: opened.all.reduce((sum, { drainer: it }) => sum + it.holds.length, 0),
-      quarantined: opened.all.reduce((sum, { kept }) => sum + kept.quarantined.length, 0),
+      quarantined: opened.all.reduce((sum, { kept }) => sum + kept.health.quarantined.length, 0),
       tables,
     };
   }
@@ -204,7 +204,7 @@ export class SpoolHolder implements Closable {
     if (open === undefined) return {};
     const { kept, drainer: it } = open;
     const rows = [
-      ...kept.views(),
+      ...viewsOf(kept),
       ...it.holds.map(({ spool, oid, isForeign, reason }) => ({
         oid: isForeign ? 0 : oid,
         state: 'held',
@@ -212,7 +212,7 @@ export class SpoolHolder implements Closable {
         sinceMs: madeAtMs(spool.id),
         reason: `${reason}: ${spool.id}`,
       })),
-      ...kept.quarantined.map(({ path, oid, requests }) => ({
+      ...kept.health.quarantined.map(({ path, oid, requests }) => ({
         oid: oid ?? 0,
         state: 'damaged',
         requests,
@@ -278,4 +278,19 @@ export class SpoolHolder implements Closable {
     await this.#opening;
     await this.#spools?.close();
   }
+}
+
+/** The state of a table and its spool, to be shown. */
+interface GateView {
+  readonly oid: number;
+  readonly state: string;
+  readonly requests: number;
+  readonly sinceMs: number | null;
+  readonly reason: string | null;
+}
+
+function viewsOf({ gates, shares: { counts } }: DatabaseSpool): readonly GateView[] {
+  return [...gates].flatMap(({ oid, state, sinceMs, reason }) =>
+    state === 'open' ? [] : [{ oid, state, requests: counts.get(oid)?.requests ?? 0, sinceMs, reason }],
+  );
 }

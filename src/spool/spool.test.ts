@@ -5,16 +5,20 @@ import { crc32 } from 'node:zlib';
 import { ModelFiles } from '../../test/support/model-files.ts';
 import { seededRandom } from '../../test/support/random.ts';
 import { fixedKeys } from '../secrets/key-ring.ts';
-import { decodeHeader, encodeTarget, headerBytes, splitPayloads } from './format.ts';
+import { encodeTarget, headerBytes } from './format.ts';
+import { decodeHeader } from './headers.ts';
+import { splitPayloads } from './kept-request.ts';
+import { NotKept } from './not-kept.ts';
 import type { UnreadablePart } from './quarantine.ts';
 import { beginning, Spool } from './spool.ts';
 import type { SpoolOptions } from './spool.ts';
-import { NotKept } from './writer.ts';
 import type { Appendable } from './writer.ts';
 
 const id = '00112233445566778899aabbccddeeff';
 const key = Buffer.alloc(32, 7);
 const folder = `root/${id}`;
+
+const silent = { failed: () => undefined, worked: () => undefined, damaged: () => undefined };
 
 function optionsFor(files: ModelFiles, more: Partial<SpoolOptions> = {}): SpoolOptions {
   return {
@@ -25,9 +29,7 @@ function optionsFor(files: ModelFiles, more: Partial<SpoolOptions> = {}): SpoolO
     bytesLeft: () => 64 * 4_096 - files.bytes,
     random: randomBytes,
     clock: () => 0,
-    failed: () => undefined,
-    worked: () => undefined,
-    damaged: () => undefined,
+    health: silent,
     ...more,
   };
 }
@@ -58,7 +60,7 @@ async function append(spool: Spool, payloads: readonly string[], atOnce = 3): Pr
     const ends = await Promise.allSettled(
       // Those of one table stand together in a group.
       group.map((text, i) =>
-        spool.append(table(atOnce === 1 ? 1 + (at % 2) : i < 2 ? 1 : 2), Buffer.from(text)),
+        spool.writer.append(table(atOnce === 1 ? 1 + (at % 2) : i < 2 ? 1 : 2), Buffer.from(text)),
       ),
     );
     ends.forEach((end, i) => void (end.status === 'fulfilled' && kept.push(group[i] ?? '')));
@@ -77,7 +79,7 @@ suite('the spool keeps requests on disk', () => {
     assert.deepEqual(await append(spool, given), given);
     assert.deepEqual(await texts(spool), given);
     assert(spool.segments.length > 3);
-    await spool.close();
+    await spool.writer.close();
     const again = await Spool.open(optionsFor(files), id);
     assert.deepEqual(again.lost, []);
     assert.deepEqual(await texts(again), given);
@@ -134,7 +136,10 @@ suite('the spool keeps requests on disk', () => {
     for (const isTampered of [false, true]) {
       const files = new ModelFiles();
       const lost: UnreadablePart[] = [];
-      const spool = await Spool.open(optionsFor(files, { damaged: (one) => lost.push(one) }), id);
+      const spool = await Spool.open(
+        optionsFor(files, { health: { ...silent, damaged: (one) => void lost.push(one) } }),
+        id,
+      );
       await append(spool, ['first', 'second'], 1);
       const [segment] = spool.segments;
       assert(segment !== undefined);
@@ -280,7 +285,7 @@ suite('the spool keeps requests on disk', () => {
       if (spool === null) continue;
       const kept: string[] = [];
       for (const text of given)
-        await spool.append(table(1), Buffer.from(text)).then(
+        await spool.writer.append(table(1), Buffer.from(text)).then(
           () => kept.push(text),
           (error: unknown) => {
             assert(error instanceof NotKept);
@@ -301,10 +306,10 @@ suite('the spool keeps requests on disk', () => {
     await append(spool, ['kept']);
     files.failAt = files.calls + 1;
     const why = (error: unknown) => (error as NotKept).why;
-    const first = await spool.append(table(1), Buffer.from('lost')).catch(why);
+    const first = await spool.writer.append(table(1), Buffer.from('lost')).catch(why);
     assert.equal(first, 'unknown', 'it could not be written down that it does not count');
-    assert.equal(await spool.append(table(1), Buffer.from('late')).catch(why), 'off');
-    assert(spool.off);
+    assert.equal(await spool.writer.append(table(1), Buffer.from('late')).catch(why), 'off');
+    assert(spool.writer.off);
     const after = await Spool.open(optionsFor(files.crash(() => false)), id);
     assert.deepEqual(await texts(after), ['kept']);
   });
@@ -316,24 +321,24 @@ suite('the spool keeps requests on disk', () => {
     const whys = new Set<string>();
     const kept: string[] = [];
     for (const text of payloads(60)) {
-      await spool.append(table(1), Buffer.from(text)).then(
+      await spool.writer.append(table(1), Buffer.from(text)).then(
         () => kept.push(text),
         (error: unknown) => whys.add((error as NotKept).why),
       );
-      assert(files.bytes <= bytesMax && spool.bytes <= bytesMax);
+      assert(files.bytes <= bytesMax && spool.segmentFiles.bytes <= bytesMax);
     }
     assert.deepEqual([...whys], ['full']);
     assert.deepEqual(await texts(spool), kept);
     await spool.forget(() => 0n);
     assert.deepEqual(await texts(spool), kept, 'nothing has arrived');
-    await spool.forget(() => spool.lastSequence);
+    await spool.forget(() => spool.writer.lastSequence);
     assert.deepEqual(await texts(spool), []);
     assert.deepEqual(await append(spool, ['again']), ['again']);
     assert(files.bytes <= bytesMax);
-    assert.equal(files.bytes, spool.bytes);
+    assert.equal(files.bytes, spool.segmentFiles.bytes);
     const again = await Spool.open(optionsFor(files, { bytesLeft: () => bytesMax - files.bytes }), id);
     assert.deepEqual(await texts(again), ['again']);
-    assert(again.bytes <= files.bytes);
+    assert(again.segmentFiles.bytes <= files.bytes);
   });
 
   test('a spool segment is removed when all of its tables are handed over', async () => {
@@ -341,7 +346,7 @@ suite('the spool keeps requests on disk', () => {
     const spool = await Spool.open(optionsFor(files), id);
     await append(spool, payloads(40));
     const all = spool.segments.length;
-    const last = spool.lastSequence;
+    const last = spool.writer.lastSequence;
     await spool.forget((oid) => (oid === 1 ? last : 0n));
     assert.equal(spool.segments.length, all, 'the other table’s have not');
     const [first] = spool.segments;

@@ -1,30 +1,28 @@
 /**
- * One spool: a folder of segments that this process alone writes to, and reads back in order. Takes payloads, returns
- * promises that resolve when they are on the disk; returns payloads to the caller that hands them to the database, and removes
- * segments whose requests have all arrived there. Knows nothing of databases: which requests have arrived is told by
- * positions that were committed together with the rows.
+ * One spool: a folder of segments that this process alone writes to (`writer`), and reads back in order (`requests`). Returns requests to the
+ * caller that hands them to the database, and removes segments whose requests have all arrived there. Knows nothing of databases: which
+ * requests have arrived is told by positions that were committed together with the rows.
  */
 import { join } from 'node:path';
-import type { Closable } from '../kit/closer.ts';
-import type { SpoolFiles } from './files.ts';
+import type { DiskHealth } from './disk-health.ts';
 import { headerBytes, openRecord } from './format.ts';
-import { keyOf, recover } from './recovery.ts';
+import { keyOf } from './headers.ts';
+import type { Sealed } from './kept-request.ts';
 import { quarantine, recount } from './quarantine.ts';
 import type { UnreadablePart } from './quarantine.ts';
-import type { Sealed } from './sealed-records.ts';
-import { reading, removeMarks, scanRecords, writtenOf } from './segment.ts';
-import type { Damage, Segment } from './segment.ts';
+import { reading, scanRecords } from './scan-records.ts';
+import type { Damage } from './scan-records.ts';
+import { recover } from './recovery.ts';
+import { SegmentFiles } from './segment-files.ts';
+import type { SegmentFilesOptions } from './segment-files.ts';
+import { writtenOf } from './segment.ts';
+import type { Segment } from './segment.ts';
 import { SpoolWriter } from './writer.ts';
-import type { Appendable, WriterOptions } from './writer.ts';
 
-export interface SpoolOptions extends Pick<
-  WriterOptions,
-  'files' | 'ring' | 'segmentBytes' | 'bytesLeft' | 'random' | 'clock' | 'failed' | 'worked'
-> {
+export interface SpoolOptions extends Omit<SegmentFilesOptions, 'folder' | 'spool' | 'health'> {
   /** Holds a folder for each spool, named by its id. */
   readonly root: string;
-  /** Called with what can no longer be read, and could be when the spool was opened, or when it was written. */
-  readonly damaged: (lost: UnreadablePart) => void;
+  readonly health: Pick<DiskHealth, 'failed' | 'worked' | 'damaged'>;
 }
 
 /** Requests of one table that were sealed together. */
@@ -44,27 +42,27 @@ export interface ReadPosition {
 
 export const beginning: ReadPosition = { segment: 0, at: 0 };
 
-export class Spool implements Closable {
+export class Spool {
   /** 32 hexadecimal digits. */
   readonly id: string;
   /** What could not be read when it was opened. */
   readonly lost: readonly UnreadablePart[];
+  readonly segmentFiles: SegmentFiles;
+  readonly writer: SpoolWriter;
   readonly #options: SpoolOptions;
-  readonly #writer: SpoolWriter;
-  #segments: Segment[];
 
   private constructor(
     options: SpoolOptions,
     id: string,
     lost: readonly UnreadablePart[],
-    segments: readonly Segment[],
-    writer: (began: WriterOptions['began']) => SpoolWriter,
+    segmentFiles: SegmentFiles,
+    nextSequence: bigint,
   ) {
     this.#options = options;
     this.id = id;
     this.lost = lost;
-    this.#segments = [...segments];
-    this.#writer = writer((segment) => void this.#segments.push(segment));
+    this.segmentFiles = segmentFiles;
+    this.writer = new SpoolWriter(segmentFiles, options, nextSequence);
   }
 
   /** Opens the spool of this id, or makes it. Rejects with the system's errors. */
@@ -75,53 +73,17 @@ export class Spool implements Closable {
     await files.syncFolder(root);
     const spool = Buffer.from(id, 'hex');
     const { segments, lost, nextNumber, nextSequence } = await recover(files, folder, spool, ring);
-    const bytes = segments.reduce((sum, { fileBytes }) => sum + fileBytes, 0);
-    const last = segments.at(-1) ?? null;
-    return new Spool(
-      options,
-      id,
-      lost,
-      segments,
-      (began) => new SpoolWriter({ ...options, folder, spool, nextNumber, nextSequence, bytes, last, began }),
-    );
-  }
-
-  /** Ids of the spools in a folder. */
-  static async list(files: SpoolFiles, root: string): Promise<readonly string[]> {
-    return (await files.list(root)).filter((name) => /^[0-9a-f]{32}$/.test(name));
+    const segmentFiles = new SegmentFiles({ ...options, folder, spool }, segments, nextNumber);
+    return new Spool(options, id, lost, segmentFiles, nextSequence);
   }
 
   get segments(): readonly Segment[] {
-    return this.#segments;
-  }
-
-  /** Bytes on the disk. */
-  get bytes(): number {
-    return this.#writer.bytes;
-  }
-
-  /** It accepts nothing any more: the disk failed twice. */
-  get off(): boolean {
-    return this.#writer.off;
-  }
-
-  /** The last sequence that was given out; 0: none was. */
-  get lastSequence(): bigint {
-    return this.#writer.nextSequence - 1n;
-  }
-
-  prepare(): Promise<void> {
-    return this.#writer.prepare();
-  }
-
-  /** Resolves with the sequence when it is on the disk; rejects with NotKept. */
-  append(table: Appendable, payload: Buffer): Promise<bigint> {
-    return this.#writer.append(table, payload);
+    return this.segmentFiles.segments;
   }
 
   /** Whether segments can be read now whose master key was not here before. */
   unlock(): boolean {
-    const locked = this.#segments.filter(({ key }) => key === null);
+    const locked = this.segments.filter(({ key }) => key === null);
     if (locked.length === 0) return false;
     this.#options.ring.reread();
     for (const segment of locked) segment.key = keyOf(segment.header, this.#options.ring);
@@ -138,7 +100,7 @@ export class Spool implements Closable {
     wanted: (oid: number, sequence: bigint) => boolean,
     locked: (segment: Segment) => void = () => undefined,
   ): AsyncGenerator<SpooledRequests, void> {
-    for (const segment of this.#segments) {
+    for (const segment of this.segments) {
       if (segment.number < from.segment) continue;
       const { key, header, number } = segment;
       if (key === null) {
@@ -146,7 +108,7 @@ export class Spool implements Closable {
         continue;
       }
       const start = number === from.segment ? Math.max(from.at, headerBytes) : headerBytes;
-      const { files, failed } = this.#options;
+      const { files, health } = this.#options;
       try {
         const file = await files.open(segment.path);
         try {
@@ -169,7 +131,7 @@ export class Spool implements Closable {
           await file.close();
         }
       } catch (error) {
-        failed(error);
+        health.failed(error);
         throw error;
       }
     }
@@ -178,15 +140,15 @@ export class Spool implements Closable {
   /** Once. What it held is not waited for: its tables would spool forever. */
   async #putAside(segment: Segment, damage: Pick<Damage, 'from' | 'to' | 'oid' | 'requests'>): Promise<void> {
     if (segment.damaged.has(damage.from)) return;
-    const { files, damaged } = this.#options;
-    damaged(await quarantine(files, segment, damage));
+    const { files, health } = this.#options;
+    health.damaged(await quarantine(files, segment, damage));
     await recount(files, segment);
   }
 
   /** What segments of version 1 say about each table, by its oid, as far as it can be read. */
   async tables(): Promise<ReadonlyMap<number, Buffer>> {
     const told = new Map<number, Buffer>();
-    for (const segment of this.#segments) {
+    for (const segment of this.segments) {
       const { key, path, header } = segment;
       if (key === null || header.version !== 1) continue;
       await reading(this.#options.files, path, async (file) => {
@@ -205,28 +167,11 @@ export class Spool implements Closable {
    * to be as durable as the segment that is removed.
    */
   async forget(position: (oid: number) => bigint): Promise<void> {
-    const { files, root } = this.#options;
     const arrived = ({ key, last }: Segment) =>
       key !== null && [...last].every(([oid, sequence]) => sequence <= position(oid));
-    const current = this.#segments.at(-1);
-    const idle = current !== undefined && arrived(current) && (await this.#writer.finishSegment());
-    const gone = this.#segments.filter((segment) => arrived(segment) && (segment !== current || idle));
-    if (gone.length === 0) return;
-    const folder = join(root, this.id);
-    await removeMarks(
-      files,
-      folder,
-      gone.map(({ mark }) => mark),
-    );
-    for (const segment of gone) {
-      await files.remove(segment.path);
-      this.#writer.freed(segment.fileBytes);
-      this.#segments = this.#segments.filter((one) => one !== segment);
-    }
-    await files.syncFolder(folder);
-  }
-
-  close(): Promise<void> {
-    return this.#writer.close();
+    const current = this.segments.at(-1);
+    const idle = current !== undefined && arrived(current) && (await this.writer.finishSegment());
+    const gone = this.segments.filter((segment) => arrived(segment) && (segment !== current || idle));
+    if (gone.length > 0) await this.segmentFiles.remove(gone);
   }
 }

@@ -16,7 +16,7 @@ import type { Observe } from '../observe/observations.ts';
 import { DatabaseSpool } from './database-spool.ts';
 import type { DatabaseSpoolOptions } from './database-spool.ts';
 import type { Drainer } from './drainer.ts';
-import { reading } from './segment.ts';
+import { reading } from './scan-records.ts';
 import type { SpoolFiles } from './files.ts';
 
 export interface KnownTables {
@@ -167,11 +167,6 @@ export class Spools implements Closable {
     return sum;
   }
 
-  /** There may be something to hand over. */
-  wake(database: string): void {
-    this.#databases.get(database)?.drainer.wake();
-  }
-
   /** The catalog of a database is what the engine has. Never throws, returns at once. */
   confirmed(database: string, confirmed: Confirmed): void {
     if (this.#closed || this.#running.has(database)) return;
@@ -181,7 +176,7 @@ export class Spools implements Closable {
       open !== undefined &&
       open.writtenVersion === confirmed.version &&
       clock() - open.writtenAtMs < limits.spoolSnapshotMs;
-    open?.drainer.wake();
+    open?.kept.wake();
     if (isWritten) return;
     const run = this.#write(database, confirmed)
       .catch((error: unknown) => this.#failed(database, error))
@@ -222,10 +217,10 @@ export class Spools implements Closable {
     await files.makeFolder(folder);
     await files.syncFolder(root);
     const bytesLeft = () => bytesMax - this.bytes;
-    const bytesFree = () => this.all.reduce((left, { kept: one }) => left - one.bytesUsed, bytesMax);
+    const bytesFree = () => this.all.reduce((left, { kept: one }) => left - one.shares.bytes, bytesMax);
     // A role is the same in all databases of the server.
     const bytesOfOwner = (owner: number) =>
-      this.all.reduce((sum, { kept: one }) => sum + one.bytesOfOwner(owner), 0);
+      this.all.reduce((sum, { kept: one }) => sum + one.shares.bytesOfOwner(owner), 0);
     const hasSeveralOwners = () => {
       const owners = this.all.map(({ kept: { database: name } }) => distinct(this.#options.ownersOf(name)));
       return new Set(owners.flatMap((some) => some.slice(0, 2))).size > 1;

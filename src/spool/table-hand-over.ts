@@ -20,10 +20,8 @@ import { limits } from '../config/limits.ts';
 import type { TableName } from '../observe/observations.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { bodySpans, decodeRequest } from './kept-request.ts';
-import type { KeptHead, SpooledTable } from './kept-request.ts';
-import { apart, requestsOf } from './sealed-records.ts';
-import type { Sealed } from './sealed-records.ts';
+import { apart, bodySpans, decodeRequest, requestsOf } from './kept-request.ts';
+import type { KeptHead, Sealed, SpooledTable } from './kept-request.ts';
 import type { ReadPosition } from './spool.ts';
 
 /** What the hand-over of all tables of a database works with. */

@@ -6,7 +6,9 @@ import { holdsTable } from '../../test/support/state-table.ts';
 import { fixedKeys } from '../secrets/key-ring.ts';
 import { limits } from '../config/limits.ts';
 import { encodeTarget } from './format.ts';
-import { NotKept, SpoolWriter } from './writer.ts';
+import { NotKept } from './not-kept.ts';
+import { SegmentFiles } from './segment-files.ts';
+import { SpoolWriter } from './writer.ts';
 
 const segmentBytes = 4_096;
 const target = encodeTarget(Buffer.from('{}'));
@@ -16,7 +18,7 @@ class Machine {
   readonly files = new ModelFiles();
   segmentsMax = 64;
   nowMs = 0;
-  readonly writer = new SpoolWriter({
+  readonly #options = {
     files: this.files,
     folder: 'spool',
     spool: Buffer.alloc(16, 1),
@@ -25,14 +27,10 @@ class Machine {
     bytesLeft: () => this.segmentsMax * segmentBytes - this.files.bytes,
     random: randomBytes,
     clock: () => this.nowMs,
-    nextNumber: 1,
-    nextSequence: 1n,
-    bytes: 0,
-    last: null,
-    began: () => undefined,
-    failed: () => undefined,
-    worked: () => undefined,
-  });
+    health: { failed: () => undefined, worked: () => undefined },
+  };
+  readonly segments = new SegmentFiles(this.#options, [], 1);
+  readonly writer = new SpoolWriter(this.segments, this.#options, 1n);
 
   static async after(...steps: readonly ((machine: Machine) => unknown)[]): Promise<Machine> {
     const machine = new Machine();
@@ -232,6 +230,6 @@ test('a spool writer uses or removes every segment that it makes, whenever the n
     await machine.writer.prepare();
     const segments = [...machine.files.contents.keys()].filter((path) => path.endsWith('.seg'));
     assert.deepEqual([segments.length, machine.files.openFiles], [1, 0], `${turns} turns`);
-    assert.equal(machine.writer.bytes, segmentBytes);
+    assert.equal(machine.segments.bytes, segmentBytes);
   }
 });

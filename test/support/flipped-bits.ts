@@ -9,7 +9,7 @@ import { once } from 'node:events';
 import { basename } from 'node:path';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { fixedKeys } from '../../src/secrets/key-ring.ts';
-import { splitPayloads } from '../../src/spool/format.ts';
+import { splitPayloads } from '../../src/spool/kept-request.ts';
 import type { UnreadablePart } from '../../src/spool/quarantine.ts';
 import { beginning, Spool } from '../../src/spool/spool.ts';
 import { ModelFiles } from './model-files.ts';
@@ -82,9 +82,11 @@ async function each({ folder, path, key, contents, layout, bits }: Trial): Promi
     bytesLeft: () => Infinity,
     random: randomBytes,
     clock: () => 0,
-    failed: assert.ifError,
-    worked: () => undefined,
-    damaged: (lost: UnreadablePart) => assert.fail(JSON.stringify(lost)),
+    health: {
+      failed: assert.ifError,
+      worked: () => undefined,
+      damaged: (lost: UnreadablePart) => assert.fail(JSON.stringify(lost)),
+    },
   };
   let missing = 0;
   for (const bit of bits) {

@@ -1,0 +1,189 @@
+/**
+ * Reads the records of a segment in order, a piece of its file at a time, and continues after damaged parts. Takes an open file and a part of
+ * it; returns records and damage; changes nothing; rejects with the system's errors.
+ */
+import { limits } from '../config/limits.ts';
+import type { SpoolFile, SpoolFiles } from './files.ts';
+import { lookAt } from './format.ts';
+import type { RecordHead, Version, Whereabouts } from './format.ts';
+
+/** A record, or a part in which none could be read. */
+export type Scanned =
+  | {
+      readonly is: 'record';
+      readonly head: RecordHead;
+      readonly from: number;
+      readonly to: number;
+      /** Holds the record at `at`, until the next one is requested. */
+      readonly bytes: Buffer;
+      readonly at: number;
+    }
+  | Damage;
+
+export interface Damage {
+  readonly is: 'damage';
+  readonly from: number;
+  readonly to: number;
+  /** Whose requests they are; null: that cannot be read. */
+  readonly oid: number | null;
+  /** How many requests there are; null: nothing tells. */
+  readonly requests: number | null;
+  /** How many bytes its first record takes; null: that cannot be read. */
+  readonly size: number | null;
+}
+
+export interface SegmentRange {
+  readonly version: Version;
+  readonly from: number;
+  readonly to: number;
+  /** The bytes up to `to` are known to have been records, to the last one: zeros among them are damage, too. */
+  readonly full: boolean;
+  /** Every record's sequence is larger than the one before; the first one's is larger than this. null: not known. */
+  readonly after: bigint | null;
+  /** The sequence of the first request after the stretch; null: not known. */
+  readonly next?: bigint | null;
+}
+
+/** Everything between two positions in a segment, in order. Rejects with the system's errors only. */
+export async function* scanRecords(file: SpoolFile, stretch: SegmentRange): AsyncGenerator<Scanned, void> {
+  const reader = new SegmentReader(file, stretch);
+  let { after } = stretch;
+  let damage: Omit<Damage, 'is' | 'to'> | null = null;
+  /** `first`: the first request after it. */
+  const ended = (to: number, first: bigint | null): Damage | null => {
+    if (damage === null) return null;
+    // Only requests have numbers in version 2, so that a gap among them says how many are lost.
+    const isKnown = stretch.version > 1 && first !== null && after !== null;
+    const requests = isKnown ? Number(first - (after ?? 0n) - 1n) : damage.requests;
+    const one = { is: 'damage' as const, ...damage, to, requests };
+    damage = null;
+    return one;
+  };
+  while (reader.place < stretch.to) {
+    const found = await reader.look();
+    const from = reader.place;
+    const known = found.is === 'record' ? found : found.is === 'damage' ? found.known : null;
+    // Records must not overlap: a record of several requests has the numbers before its own, too.
+    const isNext = known !== null && firstOf(known.head) > (after ?? 0n) && known.size <= stretch.to - from;
+    if (known !== null && isNext) {
+      // The window may be another one once the damage has been taken.
+      const { here } = reader;
+      const before = ended(from, firstOf(known.head));
+      if (before !== null) yield before;
+      const { head, size } = known;
+      after = head.sequence;
+      const to = from + size;
+      if (found.is === 'record') yield { is: 'record', head, from, to, ...here };
+      else yield { is: 'damage', from, to, oid: head.table, requests: head.requests, size };
+      reader.skip(size);
+      continue;
+    }
+    if (found.is === 'end' && damage === null && !stretch.full && (await onlyZeros(file, from, stretch.to)))
+      return;
+    const requests = known?.head.requests ?? null;
+    damage ??= { from, oid: known?.head.table ?? null, requests, size: known?.size ?? null };
+    reader.skip(8);
+  }
+  const last = ended(stretch.to, stretch.next ?? null);
+  if (last !== null) yield last;
+}
+
+function firstOf({ sequence, requests }: RecordHead): bigint {
+  return sequence - BigInt(Math.max(1, requests)) + 1n;
+}
+
+/** A window on a file that moves forward. */
+class SegmentReader {
+  readonly #file: SpoolFile;
+  readonly #stretch: SegmentRange;
+  /** The position in the file at which the window begins. */
+  #start: number;
+  #window: Buffer = Buffer.alloc(0);
+  #at = 0;
+
+  constructor(file: SpoolFile, stretch: SegmentRange) {
+    this.#file = file;
+    this.#stretch = stretch;
+    this.#start = stretch.from;
+  }
+
+  get place(): number {
+    return this.#start + this.#at;
+  }
+
+  get here(): { readonly bytes: Buffer; readonly at: number } {
+    return { bytes: this.#window, at: this.#at };
+  }
+
+  async look() {
+    const { version, to } = this.#stretch;
+    for (;;) {
+      const where: Whereabouts = { version, start: this.#start, to };
+      const found = lookAt(this.#window, this.#at, where);
+      if (found.is !== 'more') return found;
+      // A file that is shorter than it should be ends here.
+      if (!(await this.#fill(found.bytes))) return { is: 'damage', known: null } as const;
+    }
+  }
+
+  skip(bytes: number): void {
+    this.#at += bytes;
+  }
+
+  /** Makes the window hold so many bytes from here on. */
+  async #fill(bytes: number): Promise<boolean> {
+    const left = this.#stretch.to - this.place;
+    const wanted = Buffer.allocUnsafe(Math.min(left, Math.max(bytes, limits.spoolReadBytes)));
+    const place = this.place;
+    const read = await this.#file.read(wanted, place);
+    this.#start = place;
+    this.#at = 0;
+    this.#window = wanted.subarray(0, read);
+    return read >= bytes;
+  }
+}
+
+/** Whether a part of a file holds nothing but zeros, as far as it exists. */
+export async function onlyZeros(file: SpoolFile, from: number, to: number): Promise<boolean> {
+  for await (const { piece } of pieces(file, from, to)) if (!isZero(piece)) return false;
+  return true;
+}
+
+/** Where the zeros begin that a part of a file ends with. */
+export async function lastNonZero(file: SpoolFile, from: number, to: number): Promise<number> {
+  let end = from;
+  for await (const { place, piece } of pieces(file, from, to))
+    if (!isZero(piece)) end = place + piece.findLastIndex((byte) => byte !== 0) + 1;
+  return end;
+}
+
+const zeros = Buffer.alloc(limits.spoolReadBytes);
+
+function isZero(piece: Buffer): boolean {
+  return piece.equals(zeros.subarray(0, piece.length));
+}
+
+/** Each is overwritten by the next. */
+async function* pieces(file: SpoolFile, from: number, to: number) {
+  const bytes = Buffer.alloc(Math.min(limits.spoolReadBytes, Math.max(0, to - from)));
+  for (let place = from; place < to;) {
+    const read = await file.read(bytes.subarray(0, to - place), place);
+    if (read === 0) return;
+    yield { place, piece: bytes.subarray(0, read) };
+    place += read;
+  }
+}
+
+/** Opens a segment for as long as `use` runs. */
+export async function reading<T>(
+  files: SpoolFiles,
+  path: string,
+  use: (file: SpoolFile) => Promise<T>,
+): Promise<T> {
+  const file = await files.open(path);
+  try {
+    return await use(file);
+  } finally {
+    await file.close();
+  }
+}
