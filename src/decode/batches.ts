@@ -29,10 +29,10 @@ import {
   changesNothing,
   ignoredOf,
   isRow,
-  keyProblem,
-  type RowPlan,
   planForScanned,
   planOf,
+  rowProblem,
+  type RowPlan,
 } from './row-plan.ts';
 
 /** One batch of a WebSocket, with the head of the request that opened it. */
@@ -168,8 +168,8 @@ function itemProblem(
     const problem = scanJson(bytes.subarray(start, end), plan.scan);
     if (problem !== null) return problem;
   }
+  if (!removed) return rowProblem(plan, bytes, start);
   if (!isRow(plan, bytes, start)) return { reason: noObject, offset: null };
-  if (!removed) return keyProblem(plan, bytes, start);
   // Of a row to delete only the key is examined.
   const reason = deleteProblem(target, plan, bytes, start);
   return reason === null ? null : { reason, offset: null };

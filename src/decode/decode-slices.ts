@@ -18,10 +18,10 @@ import { deliveryOf } from './delivery.ts';
 import { includedMembers } from './includes.ts';
 import { readInSlices } from './lines.ts';
 import { defaultOptions, readOptions } from './options.ts';
-import { noObject, refuseBody, refuseProblem } from './messages.ts';
+import { refuseBody, refuseProblem } from './messages.ts';
 import { needsWhole, rowGrowth, writeRow } from './reshape.ts';
 import { RowBytes } from './row-bytes.ts';
-import { changesNothing, ignoredOf, isRow, keyProblem, type RowPlan, planOf } from './row-plan.ts';
+import { changesNothing, ignoredOf, planOf, rowProblem, type RowPlan } from './row-plan.ts';
 import { storable } from './storable.ts';
 
 /** Throws Refused, or rejects with it. */
@@ -122,8 +122,7 @@ export function oneRow(
 ): Rows {
   if (changesNothing(plan, included) && !plan.typed) return wholeBody(target, body, null, effort);
   const start = plan.asText ? 0 : skipSpace(body, 0);
-  if (!isRow(plan, body, start)) throw refuseBody('payload_undecodable', noObject);
-  const problem = keyProblem(plan, body, start);
+  const problem = rowProblem(plan, body, start);
   if (problem !== null) throw refuseProblem('payload_undecodable', problem);
   const ignored = ignoredOf(plan, plan.keys !== null && plan.keys.unknown > 0 ? 1 : 0);
   const written = needsWhole(plan, body, start) ? (plan.whole ?? plan) : plan;

@@ -10,10 +10,9 @@ import { limits } from '../config/limits.ts';
 import { Spans } from './document-spans.ts';
 import { type JsonProblem, type JsonScanOptions, scanJson, scanLine, scannedEffort } from './json-scan.ts';
 import { tooManyMembersReason } from './json-tokens.ts';
-import { noObject } from './messages.ts';
 import { needsWhole, rowGrowth, writeRow } from './reshape.ts';
 import { KeptColumns, RowBytes } from './row-bytes.ts';
-import { changesNothing, ignoredOf, isRow, keyProblem, type RowPlan, planForScanned } from './row-plan.ts';
+import { changesNothing, ignoredOf, planForScanned, rowProblem, type RowPlan } from './row-plan.ts';
 
 /** The lines of a body that are not blank: `next` until it returns false. */
 class LineScanner {
@@ -102,6 +101,7 @@ export type OnLineProblem = (line: number, problem: JsonProblem) => void;
 /** Most lines are longer; a list that is too short grows. */
 const expectedLineBytes = 128;
 
+/** The rows of a body with one document a line. */
 export function readLines(...given: Parameters<typeof readInSlices>): LineRows {
   return atOnce(readInSlices(...given));
 }
@@ -114,72 +114,48 @@ export function* readInSlices(
   firstLine: number,
   onProblem: OnLineProblem,
 ): Generator<void, LineRows> {
+  const expected = Math.ceil(body.length / expectedLineBytes);
+  /** null: the lines are stored unchanged. */
   const out = changesNothing(plan, included)
     ? null
-    : new RowBytes(body.length, Math.ceil(body.length / expectedLineBytes) * rowGrowth(plan, included));
+    : new RowBytes(body.length, expected * rowGrowth(plan, included));
+  const lines = new LineScanner(body, firstLine, plan.scan);
+  const spans = new Spans(expected);
+  const keeps = new KeptColumns();
+  let ignored = 0;
+  let sliceEnd = limits.decodeSliceBytes;
   try {
-    return yield* rowsInSlices({ body, plan, included, firstLine, onProblem }, out);
+    for (;;) {
+      // Before a line is scanned: what the plan knows of its keys is lost in a pause, in which other documents of the table are scanned.
+      if (lines.position + (out?.length ?? 0) > sliceEnd) {
+        yield;
+        sliceEnd = lines.position + (out?.length ?? 0) + limits.decodeSliceBytes;
+      }
+      if (!lines.next()) break;
+      const { start, end, number } = lines;
+      const problem = lines.problem ?? rowProblem(plan, body, start);
+      if (problem !== null) {
+        onProblem(number, problem);
+        continue;
+      }
+      if (plan.keys !== null && plan.keys.unknown > 0) ignored++;
+      if (out !== null) {
+        const at = out.length;
+        const [from, to] = plan.asText ? [lines.lineStart, lines.lineEnd] : [start, end];
+        const kept = writeRow(out, planForScanned(plan), included, body, from, to);
+        if (kept !== null) keeps.add(spans.count, kept);
+        spans.add(at, out.length, number);
+      } else if (needsWhole(plan, body, start)) {
+        // From the first line on: rows are either views of the body or all written.
+        return yield* readInSlices(body, plan.whole ?? plan, included, firstLine, onProblem);
+      } else spans.add(start, end, number);
+    }
   } catch (error) {
     out?.drop();
     throw error;
   }
-}
-
-interface LinesReading {
-  readonly body: Buffer;
-  readonly plan: RowPlan;
-  readonly included: Buffer | null;
-  readonly firstLine: number;
-  readonly onProblem: OnLineProblem;
-}
-
-/** `out` null: the lines are stored unchanged. */
-function* rowsInSlices(reading: LinesReading, out: RowBytes | null): Generator<void, LineRows> {
-  const { body, plan, included, onProblem } = reading;
-  const lines = new LineScanner(body, reading.firstLine, plan.scan);
-  let ignored = 0;
-  const spans = new Spans(Math.ceil(body.length / expectedLineBytes));
-  const keeps = new KeptColumns();
-  let sliceEnd = limits.decodeSliceBytes;
-  for (;;) {
-    // Before a line is scanned: what the plan knows of its keys is lost in a pause, in which other documents of the table are scanned.
-    if (lines.position + (out?.length ?? 0) > sliceEnd) {
-      yield;
-      sliceEnd = lines.position + (out?.length ?? 0) + limits.decodeSliceBytes;
-    }
-    if (!lines.next()) break;
-    const { start, end, number } = lines;
-    if (lines.problem !== null) {
-      onProblem(number, lines.problem);
-      continue;
-    }
-    if (!isRow(plan, body, start)) {
-      onProblem(number, { reason: noObject, offset: null });
-      continue;
-    }
-    const problem = keyProblem(plan, body, start);
-    if (problem !== null) {
-      onProblem(number, problem);
-      continue;
-    }
-    if (plan.keys !== null && plan.keys.unknown > 0) ignored++;
-    if (out === null && needsWhole(plan, body, start)) {
-      // From the first line on: rows are either views of the body or all written.
-      return yield* readInSlices(body, plan.whole ?? plan, included, reading.firstLine, onProblem);
-    }
-    if (out === null) {
-      spans.add(start, end, number);
-    } else {
-      const at = out.length;
-      const [from, to] = plan.asText ? [lines.lineStart, lines.lineEnd] : [start, end];
-      const kept = writeRow(out, planForScanned(plan), included, body, from, to);
-      if (kept !== null) keeps.add(spans.count, kept);
-      spans.add(at, out.length, number);
-    }
-  }
-  const documents = { bytes: out === null ? body : out.done(), spans: spans.places() };
   return {
-    documents,
+    documents: { bytes: out === null ? body : out.done(), spans: spans.places() },
     count: spans.count,
     lines: spans.lines(),
     keeps: keeps.done(),

@@ -13,6 +13,7 @@ import { DocumentKeys } from './document-keys.ts';
 import { bodyInclude } from './includes.ts';
 import { scannedFraction } from './json-tokens.ts';
 import type { JsonProblem, JsonScanOptions } from './json-scan.ts';
+import { noObject } from './messages.ts';
 import { defaultOptions } from './options.ts';
 import type { DecodeOptions } from './options.ts';
 
@@ -130,8 +131,10 @@ export function changesNothing(plan: RowPlan, included: Buffer | null): boolean 
   return plan.head === null && included === null && plan.columns.length === 0 && plan.collect === null;
 }
 
-/** What is wrong with the keys of the document that was scanned last and begins at `start`. */
-export function keyProblem({ keys, collect }: RowPlan, bytes: Buffer, start: number): JsonProblem | null {
+/** Why the document that was scanned last, and begins at `start`, is no row; null: it is one. */
+export function rowProblem(plan: RowPlan, bytes: Buffer, start: number): JsonProblem | null {
+  if (!isRow(plan, bytes, start)) return { reason: noObject, offset: null };
+  const { keys, collect } = plan;
   return keys === null || keys.unknown === 0 ? null : keys.problem(bytes, start, collect !== null);
 }
 
