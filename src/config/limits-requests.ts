@@ -96,8 +96,6 @@ export const requestLimits = {
   keysShownMax: 10,
   /** … and how much of each it shows, in characters. */
   keyShownCharsMax: 64,
-  /** Skipped lines of one request that the answer lists; the others are counted. */
-  skippedLinesMax: 1_000,
 
   /** Bodies with a Content-Encoding that are decompressed at one time: each occupies one of four threads. */
   inflationsMax: 3,

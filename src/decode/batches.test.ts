@@ -5,8 +5,9 @@ import { plainHead, targetOf } from '../../test/support/rows.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
-import { decodeGoodLines, decodeLines, decodeObject } from './event-rows.ts';
+import { decodeEvents, decodeLines, decodeObject } from './event-rows.ts';
 import { deliveryOf } from './delivery.ts';
+import { problemSentence } from './messages.ts';
 
 const refusedWith = (message: string) => (error: unknown) =>
   error instanceof Refused && error.refusal.code === 'payload_undecodable' && error.message === message;
@@ -146,7 +147,7 @@ test('a batch item is checked between its own bounds only', () => {
 
 test("lines of /v1/events are typed by their keys, whatever the table's webhook settings are", () => {
   const target = { ...keyed, intake: { ...keyed.intake, document: 'id', batched: false } };
-  const rows = decodeLines(target, Buffer.from('{"id":"a","at":0}\n\n{"id":"b"}\n'), 30_000);
+  const rows = decodeEvents(target, Buffer.from('{"id":"a","at":0}\n\n{"id":"b"}\n'), 30_000);
   assert.deepEqual(documentsOf(rows), ['{"id":"a","at":"1970-01-01 00:00:00Z"}', '{"id":"b"}']);
   assert.equal(rows.ackTimeoutMs, 30_000);
   assert.deepEqual([...(rows.lines ?? [])], [1, 3]);
@@ -159,15 +160,11 @@ test("lines of /v1/events are typed by their keys, whatever the table's webhook 
 
 test('batch lines that are valid are decoded, and the others are reported', () => {
   const body = Buffer.from('{"id":"a"}\nnope\n\n{"id":"b"}\n[1]\n');
-  const { rows, skipped, skippedCount } = decodeGoodLines(keyed, body, 30_000, 101);
+  const told: string[] = [];
+  const rows = decodeLines(keyed, body, 30_000, 101, (line, problem) => {
+    told.push(`${line}: ${problemSentence(problem)}`);
+  });
   assert.equal(rows.count, 2);
   assert.deepEqual([...(rows.lines ?? [])], [101, 104]);
-  assert.deepEqual(skipped, [
-    { line: 102, reason: 'unexpected character at byte 0' },
-    { line: 105, reason: 'it is not a JSON object' },
-  ]);
-  assert.equal(skippedCount, 2);
-  const many = decodeGoodLines(keyed, Buffer.from('x\n'.repeat(limits.skippedLinesMax + 5)), 1);
-  assert.equal(many.skipped.length, limits.skippedLinesMax);
-  assert.equal(many.skippedCount, limits.skippedLinesMax + 5);
+  assert.deepEqual(told, ['102: unexpected character at byte 0', '105: it is not a JSON object']);
 });

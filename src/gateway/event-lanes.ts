@@ -2,18 +2,23 @@
  * The lanes and connections that events of the gateway take into PostgreSQL, for Headgate's own engine with the gateway's role, and for several engines
  * presented as one. Takes an engine; returns its lanes, which `closer` closes. Opens connections only when asked.
  */
+import type { QueryResult } from 'pg';
 import { Lanes } from '../batch/lanes.ts';
 import { Commit } from '../commit/commit.ts';
+import { connectionOf } from '../commit/commit-connection.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import type { CommitEngine } from '../commit/commit-pools.ts';
+import { notConnected } from '../engine/connection-refusal.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { GatewayRole } from '../engine/gateway-role.ts';
 import type { OwnerLogins } from '../engine/owner-logins.ts';
+import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
 import type { Closer } from '../kit/closer.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
 import { engineOf } from './engines.ts';
 import type { NamedEngine } from './engines.ts';
+import type { Query } from './relations.ts';
 
 /** What connections to the gateway's databases are made from. `logsIn`: see CodeChoice.asClient. */
 export type GatewayEngine = CommitEngine & { readonly logsIn: boolean | null };
@@ -47,6 +52,25 @@ export function openEventParts(
   const lanes = new Lanes(commit, { limits: bounds, clock });
   closer.add('lanes of the gateway', () => lanes.close());
   return { engine, ready, pools, lanes, clock };
+}
+
+/** What the catalog of a database is asked with; each query is a transaction of its own. Rejects with the engine's error, or Refused. */
+export function askIn({ ready, pools }: Pick<EventParts, 'ready' | 'pools'>, database: string): Query {
+  return async (sql) => {
+    await ready(database);
+    const client = await pools.connect(database).catch((error: unknown) => {
+      throw sqlstateOf(error) === null ? error : notConnected(error);
+    });
+    try {
+      // Several statements in one: a pooler sends them to one session.
+      const results: unknown = await client.query(sql(connectionOf(client).facts.path));
+      client.release();
+      return (results as QueryResult<object>[]).at(-1)?.rows ?? [];
+    } catch (error) {
+      client.release(isConnectionLost(error));
+      throw error;
+    }
+  };
 }
 
 /** Presents several engines of one database each as one engine of several databases. */

@@ -1,7 +1,8 @@
-/** Where POST /v1/events stores its rows, and what its parts pass to each other. Types only. */
-import type { Outcome, Rows } from '../types/rows.ts';
+/** Where POST /v1/events stores its rows, and what its parts pass to each other. Takes the name of a database, returns its store; touches nothing. */
+import type { Lanes } from '../batch/lanes.ts';
+import type { Product, Products } from '../engine/server-product.ts';
 import type { Target } from '../types/target.ts';
-import type { EventBody } from './event-body.ts';
+import type { LargeBody } from './large-body.ts';
 import type { Skipped } from './skipped-lines.ts';
 
 export const conflicts = ['error', 'update', 'ignore'] as const;
@@ -11,6 +12,8 @@ export type OnConflict = (typeof conflicts)[number];
 export interface EventStore {
   /** A monotonic clock, ms. */
   readonly clock: () => number;
+  /** Where the rows of small bodies wait for their commit. */
+  readonly lanes: Lanes;
   /**
    * The table that a name denotes now, resolved as in SQL, as the engine said after `sinceMs` of the clock; throws `relation_not_found`,
    * `relation_not_writable`, `key_missing`.
@@ -23,15 +26,12 @@ export interface EventStore {
   ): Target | Promise<Target>;
   /** The engine has reported that the table has changed. */
   forget(database: string, name: string): void;
-  /** Throws `lane_full`, `draining`; called before the body is read. */
-  admit(target: Target): void;
-  submit(rows: Rows): Promise<Outcome>;
   /** Releases a database, so that it can be dropped or renamed. */
   release(database: string): Promise<void>;
   /** For bodies too large for a lane; throws Refused or LineRefused. */
-  large(target: Target, request: EventRequest, body: EventBody): Promise<EventAnswer>;
-  /** For a body with rows that the engine has refused and that are to be left out. */
-  skipping(target: Target, request: EventRequest, body: EventBody, small: Buffer): Promise<EventAnswer>;
+  large(target: Target, request: EventRequest, body: LargeBody): Promise<EventAnswer>;
+  /** For a small body with rows that the engine has refused and that are to be left out. */
+  skipping(target: Target, request: EventRequest, body: Buffer): Promise<EventAnswer>;
   /** Resolves once everything answered before is readable; throws Refused. */
   readable(database: string): Promise<void>;
 }
@@ -55,4 +55,26 @@ export interface EventAnswer {
   readonly skipped: Skipped | null;
   /** Rows that were not newer than what the table has; absent: none. */
   readonly stale?: number | undefined;
+}
+
+/** In front of databases of any product: what each says of itself decides. */
+export class EventsByProduct {
+  readonly #products: Products;
+  readonly #stores: Readonly<Record<Product, EventStore>>;
+
+  constructor(products: Products, stores: Readonly<Record<Product, EventStore>>) {
+    this.#products = products;
+    this.#stores = stores;
+  }
+
+  /** At once if the database has said it; throws Refused. */
+  of(database: string): EventStore | Promise<EventStore> {
+    const product = this.#products.of(database);
+    return product instanceof Promise ? product.then((it) => this.#stores[it]) : this.#stores[product];
+  }
+
+  /** As of EventStore. */
+  release(database: string): Promise<void> {
+    return this.#stores[this.#products.known(database)].release(database);
+  }
 }

@@ -21,8 +21,11 @@ import { limits } from '../config/limits.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { LoginRefused } from '../engine/owner-logins.ts';
-import type { Semaphore } from '../kit/semaphore.ts';
-import type { CommitPools } from '../commit/commit-pools.ts';
+import type { Closer } from '../kit/closer.ts';
+import { resources } from '../kit/cores.ts';
+import { Semaphore } from '../kit/semaphore.ts';
+import { CommitPools } from '../commit/commit-pools.ts';
+import type { CommitEngine } from '../commit/commit-pools.ts';
 import { failedHere, isInDoubt, unusable, verdictOf } from '../commit/interpret-reply.ts';
 import { isVersionMissing, misfitRefusal, rowRefusal } from '../commit/refusal-messages.ts';
 import { connectionOf } from '../commit/commit-connection.ts';
@@ -33,8 +36,8 @@ import type { RowRange } from '../commit/wire-message.ts';
 import { LineRefused, lineOf, reasonOf } from './line-refused.ts';
 import { Skipped } from './skipped-lines.ts';
 import { runMessages } from './sql-run.ts';
-import type { EventBody } from './event-body.ts';
-import type { EventAnswer, EventRequest, EventStore } from './event-store.ts';
+import type { LargeBody } from './large-body.ts';
+import type { EventAnswer, EventRequest } from './event-store.ts';
 
 /**
  * A role, database or server that limits idle or long transactions would end those of slow senders. Their duration is bounded here
@@ -398,59 +401,68 @@ function someOf({ documents }: Rows, from: number, to: number): RowRange {
   return { documents, from, to, without: null };
 }
 
-export interface LargeBodies extends StreamStages, Pick<EventStore, 'forget'> {
+export class LargeBodies {
+  /** Separate from the lanes' connections: one of these is held for as long as a body takes to arrive. */
+  readonly pools: CommitPools;
+  readonly #stages: StreamStages;
   /** One for each large body in flight … */
-  readonly slots: Semaphore;
+  readonly #slots = new Semaphore(limits.eventsStreamsMax);
   /** … and one more for each with a token of CREATE TOKEN. */
-  readonly slotsOfTokens: Semaphore;
-}
+  readonly #slotsOfTokens = new Semaphore(limits.eventsStreamsOfTokensMax);
 
-export async function streamEvents(
-  stages: LargeBodies,
-  target: Target,
-  request: EventRequest,
-  body: EventBody,
-): Promise<EventAnswer> {
-  const skipped = request.skips ? new Skipped(limits.eventsSkippedMax) : null;
-  const done = takeSlot(stages, request.isOfToken === true);
-  const transaction = await EventTransaction.begin(stages, target, skipped).catch((error: unknown) => {
-    done();
-    throw error;
-  });
-  try {
-    await storeAll(transaction, body, target, skipped);
-    await transaction.commit();
-    const { rows, stale } = transaction;
-    return { rows, skipped, ...(stale > 0 && { stale }) };
-  } catch (error) {
-    if (error instanceof Refused && error.refusal.code === 'table_changed')
-      stages.forget(request.database, request.name);
-    throw error;
-  } finally {
-    await transaction.end();
-    done();
+  /** Closed by `closer`. `clock`: monotonic, ms. */
+  constructor(engine: CommitEngine, clock: () => number, closer: Closer) {
+    const pools = new CommitPools(engine, {
+      commitConnectionsMax: limits.eventsStreamsMax,
+      commitStatementTimeoutMs: limits.eventsDeadlineMs,
+    });
+    closer.add('connections of large bodies', () => pools.close());
+    this.pools = pools;
+    const turns = new Semaphore(Math.max(1, Math.floor(resources().cores / 2)));
+    this.#stages = { pools, turns, clock };
   }
-}
 
-/** Returns what gives it back; throws Refused. */
-function takeSlot({ slots, slotsOfTokens }: LargeBodies, isOfToken: boolean): () => void {
-  const one = slots.takeNow();
-  if (one === null) throw new Refused('overloaded', 'too many large bodies are being stored');
-  if (!isOfToken) return one;
-  const another = slotsOfTokens.takeNow();
-  if (another !== null)
-    return () => {
-      one();
-      another();
-    };
-  one();
-  throw new Refused('overloaded', 'too many large bodies with tokens are being stored');
+  /** Throws Refused and LineRefused. */
+  async store(target: Target, request: EventRequest, body: LargeBody): Promise<EventAnswer> {
+    const skipped = request.skips ? new Skipped(limits.eventsSkippedMax) : null;
+    const done = this.#takeSlot(request.isOfToken === true);
+    const transaction = await EventTransaction.begin(this.#stages, target, skipped).catch(
+      (error: unknown) => {
+        done();
+        throw error;
+      },
+    );
+    try {
+      await storeAll(transaction, body, target, skipped);
+      await transaction.commit();
+      const { rows, stale } = transaction;
+      return { rows, skipped, ...(stale > 0 && { stale }) };
+    } finally {
+      await transaction.end();
+      done();
+    }
+  }
+
+  /** Returns what gives it back; throws Refused. */
+  #takeSlot(isOfToken: boolean): () => void {
+    const one = this.#slots.takeNow();
+    if (one === null) throw new Refused('overloaded', 'too many large bodies are being stored');
+    if (!isOfToken) return one;
+    const another = this.#slotsOfTokens.takeNow();
+    if (another !== null)
+      return () => {
+        one();
+        another();
+      };
+    one();
+    throw new Refused('overloaded', 'too many large bodies with tokens are being stored');
+  }
 }
 
 /** The engine stores one chunk while the next one is read and decoded. */
 async function storeAll(
   transaction: EventTransaction,
-  body: EventBody,
+  body: LargeBody,
   target: Target,
   skipped: Skipped | null,
 ): Promise<void> {

@@ -9,7 +9,7 @@ import type { Incoming, HttpReply } from '../http/exchange.ts';
 import { monotonicMs } from '../observe/context.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { eventsRoute, readEvent } from './events.ts';
+import { storeEvents } from './events.ts';
 import type { EventRequest } from './event-store.ts';
 import { connectionWords } from './answers.ts';
 import { GatewayExchange } from './exchange.ts';
@@ -18,7 +18,7 @@ import type { GatewayOptions, OpenedGateway } from './gateway-options.ts';
 import { RequestGuard } from './guard.ts';
 import { openapiDocument } from './openapi.ts';
 import { isEventsPreflight, preflight } from './pages.ts';
-import { valuesOf } from './query.ts';
+import { readEvent, valuesOf } from './query.ts';
 import { routeOf } from './routes.ts';
 import type { GatewayRoute } from './routes.ts';
 import { ScopedTokens } from './tokens.ts';
@@ -131,7 +131,7 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
     const { databases, sessions, streams, limits, metrics } = this.#options;
     switch (route.name) {
       case 'events':
-        return eventsRoute(databases.events, this.#eventOf)(exchange);
+        return storeEvents(exchange, this.#eventOf(exchange.target), databases.events);
       case 'stream':
         return streamRows(exchange, streams, databases.database, limits.gatewayReadPauseMs);
       case 'sql':

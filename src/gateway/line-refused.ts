@@ -2,7 +2,7 @@
  * Errors about one line of a body. Takes refusals of the decode and commit rooms, which are worded for webhooks, and
  * rewords them for senders of events; touches nothing.
  */
-import type { Rows } from '../types/rows.ts';
+import type { Outcome, Rows } from '../types/rows.ts';
 import { refusal, Refused, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 
@@ -38,4 +38,25 @@ export function asLineRefused(error: unknown): unknown {
   const [, line, reason] = /^line (\d+): ([^]*)$/.exec(message) ?? [];
   if (line === undefined || reason === undefined) return new Refused(code, reasonOf(message));
   return new LineRefused(refusal(code, reason), Number(line));
+}
+
+/** Codes that blame a row, and not a passing condition. */
+const rowCodes: ReadonlySet<string> = new Set([
+  'row_refused',
+  'body_not_json',
+  'payload_undecodable',
+  'version_missing',
+]);
+
+export function isOfRow({ code }: Refusal): boolean {
+  return rowCodes.has(code);
+}
+
+/** What the sender of rows is told that are not stored, or perhaps not. */
+export function refusedBy(outcome: Exclude<Outcome, { kind: 'committed' }>, rows: Rows): Error {
+  const { refusal } = outcome;
+  if (outcome.kind === 'unknown' || outcome.row === undefined || !isOfRow(refusal)) {
+    return new Refused(refusal.code, refusal.message);
+  }
+  return new LineRefused(refusal, lineOf(rows, outcome.row));
 }

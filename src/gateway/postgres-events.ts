@@ -1,27 +1,20 @@
 /**
- * Stores events in PostgreSQL: through lanes, or, if a body is large, in a transaction of its own. Takes the lanes of an engine (event-lanes.ts); refuses
- * as catalog, lanes and commit do; opens connections only when asked.
+ * Stores events in PostgreSQL: through lanes, or, if a body is large, in a transaction of its own (events-transaction.ts). Takes the lanes of an engine
+ * (event-lanes.ts); refuses as catalog, lanes and commit do; opens connections only when asked.
  */
-import type { PoolClient, QueryResult } from 'pg';
-import { nothingExpected } from '../batch/lanes.ts';
+import type { Lanes } from '../batch/lanes.ts';
 import { KnownRelations } from '../relations/known-relations.ts';
 import { PostgresLookup } from './relations.ts';
 import type { Relations } from './relations.ts';
-import { CommitPools } from '../commit/commit-pools.ts';
-import { connectionOf } from '../commit/commit-connection.ts';
-import { notConnected } from '../engine/connection-refusal.ts';
 import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
-import type { EventBody } from './event-body.ts';
-import { streamEvents } from './events-transaction.ts';
-import type { LargeBodies } from './events-transaction.ts';
-import type { Outcome, Rows } from '../types/rows.ts';
+import { noMore, LargeBody } from './large-body.ts';
+import { LargeBodies } from './events-transaction.ts';
 import type { Target } from '../types/target.ts';
 import { within } from '../kit/promises.ts';
 import type { EventAnswer, EventRequest, EventStore, OnConflict } from './event-store.ts';
+import { askIn } from './event-lanes.ts';
 import type { EventParts } from './event-lanes.ts';
 import type { Closer } from '../kit/closer.ts';
-import { resources } from '../kit/cores.ts';
-import { Semaphore } from '../kit/semaphore.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 
@@ -32,29 +25,17 @@ const ways = { error: 'insert', update: 'upsert', ignore: 'ignore' } as const sa
 
 export class PostgresEvents implements EventStore {
   readonly clock: () => number;
+  readonly lanes: Lanes;
   readonly #parts: EventParts;
   readonly #large: LargeBodies;
   readonly #databases = new Map<string, Relations>();
 
   /** Closed by `closer`. */
   constructor(parts: EventParts, closer: Closer) {
-    const { engine, clock } = parts;
-    this.clock = clock;
+    this.clock = parts.clock;
+    this.lanes = parts.lanes;
     this.#parts = parts;
-    // Separate from the lanes' connections: one of these is held for as long as a body takes to arrive.
-    const pools = new CommitPools(engine, {
-      commitConnectionsMax: limits.eventsStreamsMax,
-      commitStatementTimeoutMs: limits.eventsDeadlineMs,
-    });
-    closer.add('connections of large bodies', () => pools.close());
-    this.#large = {
-      pools,
-      slots: new Semaphore(limits.eventsStreamsMax),
-      slotsOfTokens: new Semaphore(limits.eventsStreamsOfTokensMax),
-      turns: new Semaphore(Math.max(1, Math.floor(resources().cores / 2))),
-      clock,
-      forget: (database, name) => this.forget(database, name),
-    };
+    this.#large = new LargeBodies(parts.engine, parts.clock, closer);
   }
 
   find(
@@ -69,46 +50,13 @@ export class PostgresEvents implements EventStore {
       : found;
   }
 
-  forget(database: string, name: string): void {
-    this.#databases.get(database)?.forget(name);
-  }
-
-  admit(target: Target): void {
-    this.#parts.lanes.admit(target, nothingExpected, limits.eventsDeadlineMs);
-  }
-
-  submit(rows: Rows): Promise<Outcome> {
-    return this.#parts.lanes.submit(rows);
-  }
-
-  async release(database: string): Promise<void> {
-    this.#databases.delete(database);
-    // Do not wait for a body that is still arriving; its connection holds the database as any other session does.
-    const pools = [this.#large.pools, this.#parts.pools];
-    const released = Promise.all(pools.map((it) => it.release(database)));
-    await within(limits.engineFarewellMs, released, undefined);
-  }
-
-  large(target: Target, request: EventRequest, body: EventBody): Promise<EventAnswer> {
-    return streamEvents(this.#large, target, request, body);
-  }
-
-  skipping(target: Target, request: EventRequest, body: EventBody, small: Buffer): Promise<EventAnswer> {
-    return streamEvents(this.#large, target, request, body.again(small));
-  }
-
-  /** A committed row can be read at once. */
-  readable(): Promise<void> {
-    return Promise.resolve();
-  }
-
   #relationsOf(database: string): Relations {
     const databases = this.#databases;
     const known = databases.get(database);
     if (known !== undefined) return known;
     // What is forgotten about a database can be looked up again.
     for (const [oldest] of databases) if (databases.size >= limits.databasesMax) databases.delete(oldest);
-    const lookup = new PostgresLookup(database, ask(this.#parts, database), this.#parts.engine.logsIn);
+    const lookup = new PostgresLookup(database, askIn(this.#parts, database), this.#parts.engine.logsIn);
     const relations = new KnownRelations(lookup, { limits, clock: this.clock });
     databases.set(database, relations);
     return relations;
@@ -123,23 +71,35 @@ export class PostgresEvents implements EventStore {
     if (isConnectionLost(error) || sqlstateOf(error) !== null) throw new Refused('engine_unavailable');
     throw error;
   }
-}
 
-/** Each query is a transaction of its own. */
-function ask({ ready, pools }: Pick<EventParts, 'ready' | 'pools'>, database: string) {
-  return async (sql: (path: string) => string): Promise<readonly object[]> => {
-    await ready(database);
-    const client: PoolClient = await pools.connect(database).catch((error: unknown) => {
-      throw sqlstateOf(error) === null ? error : notConnected(error);
-    });
+  forget(database: string, name: string): void {
+    this.#databases.get(database)?.forget(name);
+  }
+
+  async release(database: string): Promise<void> {
+    this.#databases.delete(database);
+    // Do not wait for a body that is still arriving; its connection holds the database as any other session does.
+    const pools = [this.#large.pools, this.#parts.pools];
+    const released = Promise.all(pools.map((it) => it.release(database)));
+    await within(limits.engineFarewellMs, released, undefined);
+  }
+
+  async large(target: Target, request: EventRequest, body: LargeBody): Promise<EventAnswer> {
     try {
-      // Several statements in one: a pooler sends them to one session.
-      const results: unknown = await client.query(sql(connectionOf(client).facts.path));
-      client.release();
-      return (results as QueryResult<object>[]).at(-1)?.rows ?? [];
+      return await this.#large.store(target, request, body);
     } catch (error) {
-      client.release(isConnectionLost(error));
+      if (error instanceof Refused && error.refusal.code === 'table_changed')
+        this.forget(request.database, request.name);
       throw error;
     }
-  };
+  }
+
+  skipping(target: Target, request: EventRequest, body: Buffer): Promise<EventAnswer> {
+    return this.large(target, request, new LargeBody(noMore, body));
+  }
+
+  /** A committed row can be read at once. */
+  readable(): Promise<void> {
+    return Promise.resolve();
+  }
 }

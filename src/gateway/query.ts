@@ -5,6 +5,7 @@
  */
 import { Refused } from '../errors/refusals.ts';
 import { conflicts } from './event-store.ts';
+import type { EventRequest } from './event-store.ts';
 
 export interface QueryParameter {
   readonly description: string;
@@ -70,6 +71,19 @@ export function readQuery<Table extends Readonly<Record<string, QueryParameter>>
     if (value === '') throw refuse(`querystring/${name} must NOT have fewer than 1 characters`);
   }
   return Object.fromEntries(given) as QueryValues<Table>;
+}
+
+/** What POST /v1/events is asked for. `database`: see GatewayDatabases. Throws Refused. */
+export function readEvent(target: string, database: (name: string | undefined) => string): EventRequest {
+  const given = readQuery(target, eventParameters);
+  const { name = '', on_error: onError, on_conflict: onConflict, flush } = given;
+  return {
+    database: database(given.database),
+    name,
+    onConflict: conflicts.find((it) => it === onConflict) ?? null,
+    skips: onError === 'skip',
+    flush: flush === 'true',
+  };
 }
 
 /** The values of a parameter, before the others are read. */

@@ -3,7 +3,7 @@
  * `body_too_large`, `commit_unknown`, `engine_unavailable`, and as the commit there does; opens connections only when asked.
  */
 import type { ClientConfig } from 'pg';
-import { Lanes, nothingExpected } from '../batch/lanes.ts';
+import { Lanes } from '../batch/lanes.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import type { Closer } from '../kit/closer.ts';
@@ -13,12 +13,11 @@ import { RisingWaveLookup } from '../risingwave/relations.ts';
 import type { RwRelations } from '../risingwave/relations.ts';
 import { KnownRelations } from '../relations/known-relations.ts';
 import { RwSessions } from '../risingwave/sessions.ts';
-import type { Outcome, Rows } from '../types/rows.ts';
+import type { Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import type { EventBody } from './event-body.ts';
 import type { EventAnswer, EventRequest, EventStore, OnConflict } from './event-store.ts';
 import { LineRefused, lineOf, reasonOf } from './line-refused.ts';
-import { Skipped } from './skipped-lines.ts';
+import { decodeGood, Skipped } from './skipped-lines.ts';
 
 export class RisingWaveEvents implements EventStore {
   readonly clock: () => number;
@@ -58,14 +57,6 @@ export class RisingWaveEvents implements EventStore {
     this.#databases.get(database)?.forget(name);
   }
 
-  admit(target: Target): void {
-    this.lanes.admit(target, nothingExpected, limits.eventsDeadlineMs);
-  }
-
-  submit(rows: Rows): Promise<Outcome> {
-    return this.lanes.submit(rows);
-  }
-
   async release(database: string): Promise<void> {
     this.#databases.delete(database);
     await this.#sessions.release(database);
@@ -75,14 +66,9 @@ export class RisingWaveEvents implements EventStore {
     return Promise.reject(new Refused('body_too_large', tooLarge));
   }
 
-  async skipping(
-    target: Target,
-    _request: EventRequest,
-    body: EventBody,
-    small: Buffer,
-  ): Promise<EventAnswer> {
+  async skipping(target: Target, _request: EventRequest, body: Buffer): Promise<EventAnswer> {
     const skipped = new Skipped(limits.eventsSkippedMax);
-    const rows = body.decodeSmall(target, small, skipped);
+    const rows = decodeGood(target, body, skipped);
     return rows === null ? { rows: 0, skipped } : this.#submitGood(rows, skipped);
   }
 

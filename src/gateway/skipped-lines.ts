@@ -1,6 +1,17 @@
 /**
- * Lines that on_error=skip has left out: the first few in detail, all of them as a count. Takes lines, touches nothing.
+ * Lines of events, and those that on_error=skip leaves out: the first few in detail, all of them as a count. Takes bytes, returns Rows; refuses as
+ * decode does, with the line at fault. Touches nothing.
  */
+import { decodeLines, decodeObject } from '../decode/event-rows.ts';
+import { isObjectOverLines } from '../decode/event-text.ts';
+import type { Lines } from '../decode/line-splitter.ts';
+import { problemSentence } from '../decode/messages.ts';
+import type { Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import { limits } from '../config/limits.ts';
+import { Refused } from '../errors/refusals.ts';
+import { asLineRefused, reasonOf } from './line-refused.ts';
+
 export class Skipped {
   readonly #listMax: number;
   readonly #lines: { readonly line: number; readonly error: string }[] = [];
@@ -19,13 +30,48 @@ export class Skipped {
     return this.#lines.toSorted((a, b) => a.line - b.line);
   }
 
-  add(line: number, error: string): void {
-    this.#count++;
-    if (this.#lines.length < this.#listMax) this.#lines.push({ line, error });
+  /** What further lines have is not listed. */
+  get isFull(): boolean {
+    return this.#lines.length >= this.#listMax;
   }
 
-  /** Adds lines of which only the count is known. */
-  addMore(count: number): void {
-    this.#count += count;
+  add(line: number, error: string): void {
+    this.#count++;
+    if (!this.isFull) this.#lines.push({ line, error });
+  }
+}
+
+/** A whole body but for the lines that are no events. */
+export function decodeGood(target: Target, body: Buffer, skipped: Skipped): Rows | null {
+  return isObjectOverLines(body)
+    ? objectOf(target, body, skipped)
+    : linesOf(target, { bytes: body, firstLine: 1 }, skipped);
+}
+
+/** One JSON object; null: it is none, and is left out. Throws Refused. */
+export function objectOf(target: Target, body: Buffer, skipped: Skipped | null): Rows | null {
+  try {
+    return decodeObject(target, body, limits.eventsDeadlineMs);
+  } catch (error) {
+    if (skipped === null || !(error instanceof Refused)) throw asLineRefused(error);
+    skipped.add(1, reasonOf(error.refusal.message));
+    return null;
+  }
+}
+
+/** One JSON object a line; null: there is none. `skipped` null: the first line that is none refuses all. Throws Refused and LineRefused. */
+export function linesOf(target: Target, { bytes, firstLine }: Lines, skipped: Skipped | null): Rows | null {
+  const { eventsDeadlineMs } = limits;
+  if (skipped !== null) {
+    const rows = decodeLines(target, bytes, eventsDeadlineMs, firstLine, (line, problem) =>
+      skipped.add(line, skipped.isFull ? '' : problemSentence(problem)),
+    );
+    return rows.count === 0 ? null : rows;
+  }
+  try {
+    const rows = decodeLines(target, bytes, eventsDeadlineMs, firstLine);
+    return rows.count === 0 ? null : rows;
+  } catch (error) {
+    throw asLineRefused(error);
   }
 }

@@ -187,6 +187,15 @@ export class Scope {
     if (!relations.has(oid)) throw new Refused('token_scope');
   }
 
+  /** The pieces of a body, with `renew` after the last one. */
+  renewing(next: () => Promise<Buffer | null>): () => Promise<Buffer | null> {
+    return async () => {
+      const piece = await next();
+      if (piece === null) await this.renew();
+      return piece;
+    };
+  }
+
   /** Queries again after a body that took long, before any of it is committed; throws Refused. */
   async renew(): Promise<void> {
     if (this.#clock() - this.#askedAtMs < limits.tokenAgeMs) return;
