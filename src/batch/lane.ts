@@ -46,6 +46,7 @@ type LaneState = 'idle' | 'gathering' | 'committing';
 
 /** What all lanes share. */
 export interface LanesContext extends Pick<StageContext, 'clock' | 'limits'> {
+  /** Nearly always `Commit` (commit/commit.ts). */
   readonly commit: GroupCommit;
   /** Runs its argument when the current turn of the event loop has handled its sockets (setImmediate). */
   readonly endOfTurn: (run: () => void) => void;

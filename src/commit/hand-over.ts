@@ -13,9 +13,11 @@ import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import type { CommitPools } from './commit-pools.ts';
-import { isCopied, noConnection, statementTimeoutMs, tellIgnored } from './commit.ts';
+import { isCopied } from './commit.ts';
+import { ackTimeoutOf, noConnection, statementTimeoutMs } from './group-session.ts';
+import type { CommitContext } from './group-session.ts';
 import { requestSql, requestStep } from './headgate-request.ts';
-import type { CommitContext } from './commit.ts';
+import { tellIgnored } from './observed-groups.ts';
 import type { IntoRisingWave } from '../risingwave/into.ts';
 import { limits as allLimits } from '../config/limits.ts';
 import { DocumentGroup } from './document-group.ts';
@@ -29,7 +31,6 @@ import { CommitSession } from './session.ts';
 import { TableStatements } from './table-statements.ts';
 import { executeMessages } from './wire-message.ts';
 import type { StatementStep } from './commit-connection.ts';
-import { ackTimeoutOf } from './owner-scheduler.ts';
 
 /** Requests of one table that arrive together. */
 export interface HandOverBatch {
@@ -95,7 +96,7 @@ export class SpoolCommit {
       return away;
     }
     const committed = members.map(({ count }) => ({ kind: 'committed', rows: count }) as const);
-    tellIgnored(this.#context, group, committed);
+    tellIgnored(this.#context.observe, group, committed);
     return { kind: 'committed' };
   }
 

@@ -7,7 +7,7 @@ import type { LockedFor } from '../relations/lock-code.ts';
 import { typeOids } from '../relations/shape.ts';
 import { namesAsParsed, quoteLiteral, relationName, stillNames } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
-import { toStatement } from './commit-connection.ts';
+import { isPlain, toStatement } from './commit-connection.ts';
 import type { PreparedStatement, StatementStep } from './commit-connection.ts';
 import { executeMessages, parseMessage } from './wire-message.ts';
 import type { WireParameter } from './wire-message.ts';
@@ -122,6 +122,11 @@ export function isMeantFirst(target: Target): readonly string[] {
  */
 export function askedFirstSql(target: Target): string {
   return `with asked as materialized (select where ${staysSql(target)})`;
+}
+
+/** Whether an INSERT may begin with the question (askedFirstSql). Citus takes no such INSERT into a table that it distributes. */
+export function isHeldByPlan(target: Target): boolean {
+  return isPlain(target) && target.code.functionsIn !== null && target.shape.distributedByCitus !== true;
 }
 
 /**

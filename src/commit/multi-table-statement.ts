@@ -9,7 +9,7 @@
  */
 import { rememberedOf } from '../kit/memoize.ts';
 import { zeroEnded } from '../kit/postgres-message.ts';
-import type { Documents, Group } from '../types/rows.ts';
+import type { Documents, Group, Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
@@ -17,10 +17,14 @@ import { typeOids } from '../relations/shape.ts';
 import { askedFirstSql, isMeant, numberSql } from './lock-table.ts';
 import { toStatement } from './commit-connection.ts';
 import type { PreparedStatements, PreparedStatement, StatementStep } from './commit-connection.ts';
+import { GroupSession, lendSession } from './group-session.ts';
+import type { CommitContext } from './group-session.ts';
+import { tellOutcomes } from './observed-groups.ts';
+import { refusal } from '../errors/refusals.ts';
 import { lost } from './session.ts';
 import type { CommitSession } from './session.ts';
 import { storeStatement } from './statements.ts';
-import { isForgotten } from './interpret-reply.ts';
+import { aborted, isForgotten, verdictOf } from './interpret-reply.ts';
 import type { StoreAttempt } from './interpret-reply.ts';
 import {
   documentCount,
@@ -33,11 +37,45 @@ import {
   syncMessage,
 } from './wire-message.ts';
 
+/** One outcome per member of each group, which is reported; null: nothing is stored, and each may go alone. The tables wait for the disk in the same way. */
+export async function commitTogether(
+  context: CommitContext,
+  groups: readonly Group[],
+): Promise<readonly (readonly Outcome[])[] | null> {
+  const [first] = groups;
+  if (first === undefined) return [];
+  const { target } = first;
+  const { pools, observe } = context;
+  const lent = await lendSession(context, groups, target, pools.connectForMany(target.database));
+  if (!(lent instanceof GroupSession)) return groups.map(({ members }) => members.map(() => lent));
+  try {
+    const { session } = lent;
+    const kept = session.isNameless ? null : pools.statementsForMany(lent.client);
+    const attempt = await storeTogether(session, groups, kept);
+    // Code of a table that this was not meant for may have run.
+    lent.isDoubtful = attempt.kind === 'failed' && verdictOf(attempt) === 'table';
+    if (attempt.kind === 'failed' && session.usable) return null;
+    return groups.map((group) => {
+      const outcomes = group.members.map((rows) => outcomeOf(attempt, rows));
+      tellOutcomes(observe, group, outcomes, lent.seconds);
+      return outcomes;
+    });
+  } finally {
+    lent.giveBack();
+  }
+}
+
+function outcomeOf({ kind }: StoreAttempt, { count }: Rows): Outcome {
+  if (kind === 'committed') return { kind, rows: count };
+  if (kind === 'failed') return aborted(refusal('engine_unavailable'));
+  return { kind: 'unknown', refusal: refusal('commit_unknown') };
+}
+
 /**
  * Stores the rows of these groups, of each in order; all of them, or none. `kept`: where the connection keeps its statements for tables; null:
  * it keeps none.
  */
-export async function storeTogether(
+async function storeTogether(
   session: CommitSession,
   groups: readonly Group[],
   kept: PreparedStatements | null,

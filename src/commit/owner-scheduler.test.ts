@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { rowsOf, targetOf } from '../../test/support/rows.ts';
+import { targetOf } from '../../test/support/rows.ts';
 import { deferred } from '../kit/promises.ts';
-import type { Group } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { OwnerScheduler } from './owner-scheduler.ts';
 
@@ -19,25 +19,24 @@ function room(t: TestContext, connections = 8) {
   const late: string[] = [];
   const ends = new Map<string, () => void>();
   const told = () => new Promise<void>((resolve) => setImmediate(resolve));
-  const groupOf = (name: string, ackTimeoutMs: number): Group => {
+  const targetNamed = (name: string): Target => {
     const as = /^[A-Z]/.test(name) ? 'owner' : 'writer';
-    const code = { ...targetOf().code, owner: name.charCodeAt(0), as } as const;
-    const member = { ...rowsOf(targetOf({ code }), '{}'), ackTimeoutMs };
-    return { target: member.target, members: [member], rows: 1, bytes: 2 };
+    return targetOf({ code: { ...targetOf().code, owner: name.charCodeAt(0), as } });
   };
   const send = (names: string, ackTimeoutMs: number = ackDeadlineMs) => {
     for (const name of names.split(' ')) {
-      const group = groupOf(name, ackTimeoutMs);
-      turns.saw(group.target);
-      const work = async () => {
+      const target = targetNamed(name);
+      turns.saw(target);
+      const run = async () => {
+        if (!(await turns.turn(target, ackTimeoutMs))) return void late.push(name);
         const started = at.now;
         const end = deferred<void>();
         begun.push(name);
         ends.set(name, () => end.resolve());
         await end.promise;
-        return { outcomes: [], ms: at.now - started };
+        turns.end(target, at.now - started);
       };
-      void turns.run(group, work).then((done) => done === null && late.push(name));
+      void run();
     }
   };
   return {
@@ -54,12 +53,14 @@ function room(t: TestContext, connections = 8) {
       return late.splice(0).join(' ');
     },
     end: async (names: string) => {
+      await told();
       for (const name of names.split(' ')) {
         ends.get(name)?.();
         await told();
       }
     },
-    pass: (ms: number) => {
+    pass: async (ms: number) => {
+      await told();
       at.now += ms;
       t.mock.timers.tick(ms);
     },
@@ -122,7 +123,7 @@ suite('the owner scheduler gives owners their turns', () => {
   test('the owner scheduler divides the connections for slow owners equally', async (t) => {
     const { send, begun, end, pass } = room(t);
     send('a0 b0 c0');
-    pass(slowGroupMs + 1);
+    await pass(slowGroupMs + 1);
     await end('a0 b0 c0');
     await begun();
     send('a1 a2 a3 b1 b2 b3 c1 c2 c3 d1 d2 e1');
@@ -137,7 +138,7 @@ suite('the owner scheduler gives owners their turns', () => {
     const { send, begun, end, pass } = room(t);
     send('b0 a0');
     await end('b0');
-    pass(slowGroupMs + 1);
+    await pass(slowGroupMs + 1);
     await end('a0');
     await begun();
     send('a1 a2 a3 a4 a5');
@@ -145,7 +146,7 @@ suite('the owner scheduler gives owners their turns', () => {
     await end('a1 a2 a3');
     assert.equal(await begun(), 'a4 a5');
     await end('a4 a5');
-    pass(slowOwnerMs);
+    await pass(slowOwnerMs);
     send('a6 a7 a8 a9 aa ab ac');
     assert.equal(await begun(), 'a6 a7 a8 a9 aa ab');
   });
@@ -155,16 +156,16 @@ suite('the owner scheduler gives owners their turns', () => {
     send('b0');
     await end('b0');
     send('a1');
-    pass(slowGroupMs + 1);
+    await pass(slowGroupMs + 1);
     await end('a1');
     send('b1');
     assert.equal(await begun(), 'b0 a1 b1');
     send('a2 c1');
-    pass(spareMs - 1);
+    await pass(spareMs - 1);
     assert.equal(await late(), '');
-    pass(1);
+    await pass(1);
     assert.equal(await late(), 'a2');
-    pass(commitStatementTimeoutMs - spareMs);
+    await pass(commitStatementTimeoutMs - spareMs);
     assert.equal(await late(), 'c1');
     await end('b1');
     assert.equal(await begun(), '');
@@ -194,16 +195,13 @@ suite('the owner scheduler gives owners their turns', () => {
     assert.equal(await begun(), 'c1');
   });
 
-  test('the owner scheduler takes a connection back from failed work', async (t) => {
+  test('the owner scheduler takes a connection back from a group that never had one', async (t) => {
     const { turns, send, begun } = room(t, 1);
     const target = targetOf();
-    const member = rowsOf(target, '{}');
-    const group = { target, members: [member], rows: 1, bytes: 2 };
-    await assert.rejects(
-      turns.run(group, () => Promise.reject(new Error('a bug'))),
-      /a bug/,
-    );
+    assert(await turns.turn(target, ackDeadlineMs));
     send('a1');
+    assert.equal(await begun(), '');
+    turns.end(target, null);
     assert.equal(await begun(), 'a1');
   });
 });

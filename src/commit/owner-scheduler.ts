@@ -1,8 +1,7 @@
 /**
  * Whose group is next. Groups that go alone each take one of their database's connections for as long as the engine works on them, which
  * is up to the tables' owners: their triggers sleep, they keep tables locked. So connections are handed out by turns of the owners, who
- * need not trust each other, and a few are always left. Takes a group and the work on it; returns what the work returns, or null if its turn did
- * not come in time. Touches nothing else.
+ * need not trust each other, and a few are always left. Takes the table of a group; returns whether its turn came in time. Touches nothing else.
  *
  *   a database   has as many groups at work as it has connections. The others wait here, those of one owner in order of arrival. Groups of tables that run no
  *                code, and all others, which have other connections, are two lines: rows that run no code wait for nobody's code.
@@ -15,19 +14,10 @@
  * An owner who waits for nobody costs a few additions. What is known of an owner is forgotten with its last group, or, if it was slow, when the
  * next one becomes slow after that time.
  */
-import type { Group, Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { CommitPools } from './commit-pools.ts';
-import { forRows, isPlain } from './commit-connection.ts';
-
-/** What became of a group that went alone. */
-export interface GroupResult {
-  /** One for each member, in order. */
-  readonly outcomes: readonly Outcome[];
-  /** How long it had a connection, in ms; null: it never had one, which says nothing about its table. */
-  readonly ms: number | null;
-}
+import { isPlain } from './commit-connection.ts';
 
 interface Owner {
   /** Its groups that are at work. */
@@ -78,33 +68,28 @@ export class OwnerScheduler {
   }
 
   /**
-   * Does the work when the group's turn has come; null: it did not come in time. Of a quick owner a group waits until what is left is just
-   * enough for its answer; of a slow one only so long that its statement can still end in time. Rejects as the work does.
+   * Takes the turn of a group when it has come; false: it did not come in time. Of a quick owner a group waits until what is left is just
+   * enough for its answer; of a slow one only so long that its statement can still end in time. After a turn comes `end`.
    */
-  async run(group: Group, work: () => Promise<GroupResult>): Promise<GroupResult | null> {
-    const target = forRows(group);
-    const { code } = target;
+  turn(target: Target, ackTimeoutMs: number): Promise<boolean> {
     const line = this.#lineOf(target);
-    const owner = ownerOf(line, code.owner);
-    const ackTimeoutMs = ackTimeoutOf(group);
+    const owner = ownerOf(line, target.code.owner);
     if (ackTimeoutMs > 2 * this.#context.limits.ackDeadlineMs) this.#slowDown(line, owner);
-    if (owner.waiting.size === 0 && this.#mayGo(line, owner)) begin(line, owner);
-    else if (!(await this.#turn(line, owner, ackTimeoutMs))) {
-      this.#forget(line, code.owner, owner);
-      return null;
-    }
-    let ms: number | null = null;
-    try {
-      const done = await work();
-      ({ ms } = done);
-      return done;
-    } finally {
-      line.held -= 1;
-      owner.held -= 1;
-      if (ms !== null && ms > this.#context.limits.slowGroupMs) this.#slowDown(line, owner);
-      this.#goOn(line);
-      this.#forget(line, code.owner, owner);
-    }
+    if (owner.waiting.size > 0 || !this.#mayGo(line, owner))
+      return this.#wait(line, owner, target, ackTimeoutMs);
+    begin(line, owner);
+    return itsTurn;
+  }
+
+  /** `ms`: how long the group had its connection; null: it never had one. */
+  end(target: Target, ms: number | null): void {
+    const line = this.#lineOf(target);
+    const owner = ownerOf(line, target.code.owner);
+    line.held -= 1;
+    owner.held -= 1;
+    if (ms !== null && ms > this.#context.limits.slowGroupMs) this.#slowDown(line, owner);
+    this.#goOn(line);
+    this.#forget(line, target.code.owner, owner);
   }
 
   #lineOf(target: Target): DatabaseTurns {
@@ -114,8 +99,7 @@ export class OwnerScheduler {
     return lines[isPlain(target) ? 0 : 1];
   }
 
-  /** false: its turn did not come in time. */
-  #turn(line: DatabaseTurns, owner: Owner, ackTimeoutMs: number): Promise<boolean> {
+  #wait(line: DatabaseTurns, owner: Owner, { code }: Target, ackTimeoutMs: number): Promise<boolean> {
     const { ackDeadlineMs, commitStatementTimeoutMs } = this.#context.limits;
     const spareMs = ackDeadlineMs - commitStatementTimeoutMs;
     const waitMs = this.#isSlow(owner) ? spareMs : ackTimeoutMs - spareMs;
@@ -130,6 +114,7 @@ export class OwnerScheduler {
       const timer = setTimeout(() => {
         owner.waiting.delete(go);
         line.waiting -= 1;
+        this.#forget(line, code.owner, owner);
         resolve(false);
       }, waitMs);
       owner.waiting.add(go);
@@ -192,6 +177,8 @@ export class OwnerScheduler {
   }
 }
 
+const itsTurn = Promise.resolve(true);
+
 const lineOf = (database: string): DatabaseTurns => ({
   database,
   owners: new Map(),
@@ -212,9 +199,4 @@ function ownerOf({ owners }: DatabaseTurns, oid: number): Owner {
 function begin(line: DatabaseTurns, owner: Owner): void {
   line.held += 1;
   owner.held += 1;
-}
-
-/** How long its senders wait, in ms. */
-export function ackTimeoutOf({ members }: Group): number {
-  return members.reduce((most, rows) => Math.max(most, rows.ackTimeoutMs), 0);
 }

@@ -2,7 +2,7 @@
  * Finds out which of a group's members the engine refuses, so that only their senders are refused. Pure: attempts
  * are made by the functions it is given.
  *
- * All members go together (commit.ts); nearly always that is all. When a row is refused, members that cannot be stored in any order, or that hold the row
+ * All members go together (`settle` in commit.ts); nearly always that is all. When a row is refused, members that cannot be stored in any order, or that hold the row
  * which a COPY names, are taken out, and the rest goes together again. If that fails, too, they go in order, each part of the group on its own,
  * and parts that fail are cut smaller until the members at fault are alone.
  * The parts are tried in order, and a member is refused for good only when no row before it may still be stored: it may
@@ -50,7 +50,7 @@ interface TriedMember {
 
 type TriedUnit = readonly TriedMember[];
 
-/** One outcome per member, in order. `whole`: what has become of all of them together; null: they were not tried, because one may not be. */
+/** One outcome per member, in order. `whole`: the first attempt to store them together; null: there was none, because one may not be tried. */
 export async function settleEach(
   group: TriedGroup,
   given: readonly Rows[],
@@ -64,17 +64,22 @@ export async function settleEach(
   return members.map(({ outcome }) => outcome ?? unreachable());
 }
 
-/** Stores all of these, or none; tries again what the engine ends through no fault of theirs. `whole`: see TriedGroup. */
+/**
+ * Stores all of these, or none; tries again what the engine ends through no fault of theirs. `whole`: see TriedGroup. `first`: the attempt that was
+ * made before.
+ */
 export async function storeAgain(
   group: Pick<TriedGroup, 'store'>,
   members: readonly Rows[],
   whole = false,
+  first: StoreAttempt | null = null,
 ): Promise<StoreAttempt> {
-  for (let tries = 1; ; tries++) {
-    const attempt = await group.store(members, whole);
-    const conflict = attempt.kind === 'failed' && blameOf(attempt).blame === 'again';
-    if (!conflict || tries === conflictAttemptsMax) return attempt;
+  let attempt = first ?? (await group.store(members, whole));
+  for (let tries = 1; tries < conflictAttemptsMax; tries++) {
+    if (attempt.kind !== 'failed' || blameOf(attempt).blame !== 'again') break;
+    attempt = await group.store(members, whole);
   }
+  return attempt;
 }
 
 class Settling {
@@ -91,7 +96,7 @@ class Settling {
   async run(members: readonly TriedMember[], whole: StoreAttempt | null): Promise<void> {
     let left = whole === null ? this.#allowed(members) : members;
     if (left.length === 0) return;
-    let failed = whole ?? (await this.#store(left));
+    let failed = await this.#store(left, whole);
     for (let sifts = 0; ; sifts++) {
       if (this.#settleWhole(left, failed) || failed.kind !== 'failed') return;
       if (sifts === this.#group.siftsMax || this.#isNobodys(failed)) break;
@@ -155,11 +160,9 @@ class Settling {
     }
   }
 
-  #store(unit: TriedUnit): Promise<StoreAttempt> {
-    return storeAgain(
-      this.#group,
-      unit.map(({ rows }) => rows),
-    );
+  #store(unit: TriedUnit, first: StoreAttempt | null = null): Promise<StoreAttempt> {
+    const all = unit.map(({ rows }) => rows);
+    return storeAgain(this.#group, all, false, first);
   }
 
   async #settleParts(members: TriedUnit): Promise<void> {

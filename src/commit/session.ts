@@ -27,6 +27,7 @@ import type { TransactionSettings } from './table-statements.ts';
 import { queryMessage, syncMessage } from './wire-message.ts';
 import { cutOff } from '../engine/close-client.ts';
 
+/** Of groups (GroupSession), or of requests from the disk (hand-over.ts). */
 export interface SessionOptions {
   readonly client: PoolClient;
   /** A monotonic clock, ms. */
@@ -37,11 +38,11 @@ export interface SessionOptions {
   /** A pooler lends the session to others between transactions: nothing is known of its settings. */
   readonly shared: boolean;
   /** Called when the engine refuses to write. */
-  readonly readOnly?: () => void;
+  readOnly(): void;
   /** The fate of a transaction whose end was lost with the connection; null: unknown. Called at most once. */
-  readonly fateOf: (xid: string) => Promise<TransactionEnd | null>;
+  fateOf(xid: string): Promise<TransactionEnd | null>;
   /** The same, asked on this connection, which has answered. */
-  readonly fateHere: (xid: string) => Promise<TransactionEnd | null>;
+  fateHere(xid: string): Promise<TransactionEnd | null>;
 }
 
 /** How a transaction has ended. */
@@ -105,7 +106,7 @@ export class CommitSession {
     // The server has become a standby: this connection remains one to a standby.
     if (replies.some((reply) => reply.kind === 'failed' && reply.sqlstate === '25006' && !isRaised(reply))) {
       this.#usable = false;
-      this.#options.readOnly?.();
+      this.#options.readOnly();
     }
     return replies;
   }
@@ -138,8 +139,7 @@ export class CommitSession {
   }
 
   #fateOf({ kind }: EngineReply, xid: string): Promise<TransactionEnd | null> {
-    const { fateOf, fateHere } = this.#options;
-    return kind === 'lost' ? fateOf(xid) : fateHere(xid);
+    return kind === 'lost' ? this.#options.fateOf(xid) : this.#options.fateHere(xid);
   }
 
   /**

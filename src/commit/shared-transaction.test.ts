@@ -8,9 +8,9 @@ import { refusal } from '../errors/refusals.ts';
 import { aborted } from './interpret-reply.ts';
 import { limits } from '../config/limits.ts';
 import { GroupSharing } from './shared-transaction.ts';
-import type { GroupTransactions } from './shared-transaction.ts';
 
-const tables = Array.from({ length: 9 }, (_, i) => targetOf({ oid: i, table: `t${i}` }));
+const plain = { ...targetOf().code, functionsIn: 'headgate' } as const;
+const tables = Array.from({ length: 9 }, (_, i) => targetOf({ oid: i, table: `t${i}`, code: plain }));
 const tableAt = (i: number): Target => tables[i] ?? targetOf();
 const groupOf = (i: number, rows = 1): Group => {
   const member = rowsOf(tableAt(i), ...Array.from({ length: rows }, () => '{}'));
@@ -40,15 +40,9 @@ function room() {
     });
     return done.promise;
   };
-  const transactions: GroupTransactions = {
-    mayShare: ({ target }) => target.code.inert,
-    alone: (group) => {
-      const started = at.now;
-      return begin([group], (_, outcomes) => ({ outcomes: outcomes ?? stored(group), ms: at.now - started }));
-    },
-    together: (groups) => begin(groups, (isStored) => (isStored ? groups.map(stored) : null)),
-  };
-  const sharing = new GroupSharing(transactions, {
+  const together = (groups: readonly Group[]) =>
+    begin(groups, (isStored) => (isStored ? groups.map(stored) : null));
+  const sharing = new GroupSharing(together, {
     clock: () => at.now,
     limits: {
       ...limits,
@@ -63,6 +57,14 @@ function room() {
       apartMaxMs: 4_000,
     },
   });
+  const commit = async (group: Group): Promise<readonly Outcome[]> => {
+    const joined = sharing.mayShare(group) ? await sharing.join(group) : null;
+    if (joined !== null && joined.outcomes !== null) return joined.outcomes;
+    const started = at.now;
+    const outcomes = await begin([group], (_, given) => given ?? stored(group));
+    sharing.ended(group, joined, { outcomes, ms: at.now - started });
+    return outcomes;
+  };
   return {
     at,
     /** What has begun since it was asked last. */
@@ -75,12 +77,12 @@ function room() {
       await sent();
       await ends.shift()?.(isStored, outcomes);
     },
-    atOnce: (...groups: readonly Group[]) => void groups.map((group) => sharing.commit(group)),
+    atOnce: (...groups: readonly Group[]) => void groups.map((group) => commit(group)),
     /** The first one a moment before the others. */
     send: async (first: Group, ...others: readonly Group[]) => {
-      const before = sharing.commit(first);
+      const before = commit(first);
       await turn();
-      const all = await Promise.all([before, ...others.map((group) => sharing.commit(group))]);
+      const all = await Promise.all([before, ...others.map((group) => commit(group))]);
       return all.map(([outcome]) => outcome?.kind);
     },
   };
@@ -109,7 +111,7 @@ suite('groups of several tables share transactions', () => {
 
   test('large groups and groups of tables with code go alone, and a shared transaction keeps its bounds', async () => {
     const { begun, end, send } = room();
-    const code = { ...tableAt(0).code, inert: false };
+    const code = { ...plain, as: 'owner' } as const;
     const own = { ...groupOf(0), target: { ...tableAt(0), oid: 77, code } };
     void send(groupOf(0), groupOf(1, 4), own, ...[2, 3, 4, 5, 6].map((i) => groupOf(i)));
     assert.deepEqual(await begun(), ['0', '1', '77']);

@@ -10,6 +10,7 @@ import { typeOids } from '../relations/shape.ts';
 import {
   holdCodeStep,
   holdPlainStatement,
+  isHeldByPlan,
   isMeantFirst,
   lockMessages,
   noStatisticsSql,
@@ -361,11 +362,6 @@ export const holdPlainStep = rememberedOf((target: Target): StatementStep => {
   const statement = holdPlainStatement(target);
   return fixed({ statement, messages: (name = statement.name) => executeMessages(name, []), checks: true });
 });
-
-/** Whether an INSERT may begin with the question (askedFirstSql). Citus takes no such INSERT into a table that it distributes. */
-export function isHeldByPlan(target: Target): boolean {
-  return isPlain(target) && target.code.functionsIn !== null && target.shape.distributedByCitus !== true;
-}
 
 /** For a row that meets no other the SQLSTATE matters: Citus loses it when it copies. */
 function goesByValues({ shape, code }: Target, rows: number): boolean {

@@ -6,7 +6,7 @@
 import { KnownRelations } from '../relations/known-relations.ts';
 import { rememberedOf } from '../kit/memoize.ts';
 import { relationName } from '../kit/sql-text.ts';
-import type { Group, GroupCommit, Outcome } from '../types/rows.ts';
+import type { Group, Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { Into } from '../types/into.ts';
 import { limits } from '../config/limits.ts';
@@ -31,7 +31,7 @@ interface RemoteServer {
   readonly relations: Pick<KnownRelations<unknown, RwConflict>, 'find' | 'forget'>;
 }
 
-export class IntoRisingWave implements GroupCommit {
+export class IntoRisingWave {
   readonly #options: Pick<StageContext, 'observe' | 'clock'>;
   /** By key; the first is the least recently used. */
   readonly #servers = new Map<string, RemoteServer>();

@@ -10,7 +10,7 @@ import type { Lanes } from '../batch/lanes.ts';
 import type { SpoolDetail, SpoolState } from './spool-state.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogRow } from '../catalog/catalog-rows.ts';
-import type { CommitContext } from '../commit/commit.ts';
+import type { CommitContext } from '../commit/group-session.ts';
 import { SpoolCommit, readArrived } from '../commit/hand-over.ts';
 import type { Engine } from '../engine/engine.ts';
 import { lockByKernel } from '../engine/folder-lock.ts';

@@ -90,7 +90,7 @@ export interface Group {
   readonly bytes: number;
 }
 
-/** The commit stage: one group in, one outcome per member out, in order. Never rejects. PostgreSQL's is commit/commit.ts, RisingWave's risingwave/commit.ts. */
+/** The commit stage: one group in, one outcome per member out, in order. Never rejects. Two implement it: `Commit` (commit/commit.ts), and `RwCommit` (risingwave/commit.ts) for events of a gateway in front of RisingWave. */
 export interface GroupCommit {
   commit(group: Group): Promise<readonly Outcome[]>;
 }
