@@ -28,7 +28,6 @@ import { streamRows } from './stream-route.ts';
 import type { HttpHandler } from '../http/requests.ts';
 
 export class GatewayHttp implements HttpHandler<GatewayExchange> {
-  readonly offers = null;
   readonly #options: GatewayOptions & OpenedGateway;
   readonly #guard: RequestGuard;
   /** null: no request is traced. */

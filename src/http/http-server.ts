@@ -21,7 +21,7 @@ import { answerHalfClosed, createHttpDoor } from './server.ts';
 import type { NodeServer } from './server.ts';
 import { ParserEvents } from './parser-events.ts';
 import { ReceivedRequests } from './requests.ts';
-import type { HttpHandler } from './requests.ts';
+import type { HttpHandler, Offers } from './requests.ts';
 
 export interface HttpServerOptions {
   /** How the targets of requests begin that are read without Node's parser; null: Node's parser reads all requests. */
@@ -60,7 +60,8 @@ export class HttpServer<E extends Exchange> {
   readonly #events: ParserEvents<E>;
   #closing: Promise<void> | null = null;
 
-  constructor(options: HttpServerOptions, handler: HttpHandler<E>) {
+  /** `offers`: null: every offer to continue in another protocol is ignored. */
+  constructor(options: HttpServerOptions, handler: HttpHandler<E>, offers: Offers | null) {
     const { limits, gate, now } = options;
     this.#options = options;
     this.#limits = limits;
@@ -75,7 +76,7 @@ export class HttpServer<E extends Exchange> {
       draining: false,
     };
     this.#requests = new ReceivedRequests(this.context, handler, options.impatient);
-    this.#events = new ParserEvents(this.context, handler, this.#requests);
+    this.#events = new ParserEvents(this.context, handler, this.#requests, offers);
   }
 
   get load(): { readonly connections: number; readonly bytesInFlight: number } {

@@ -13,7 +13,7 @@ import { rawMessage } from './exchange.ts';
 import type { Exchange, ServerContext } from './exchange.ts';
 import { withoutFetched } from './headers.ts';
 import { isHeadOfParserError, protocolRefusal, refusalForParserError } from './protocol.ts';
-import type { HttpHandler, ReceivedRequests } from './requests.ts';
+import type { HttpHandler, Offers, ReceivedRequests } from './requests.ts';
 import type { NodeServer } from './server.ts';
 
 const tooManyChunks = refusal('malformed_request', 'the body comes in too many small chunks');
@@ -22,8 +22,15 @@ export class ParserEvents<E extends Exchange> {
   readonly #context: ServerContext;
   readonly #handler: HttpHandler<E>;
   readonly #requests: ReceivedRequests<E>;
+  readonly #offers: Offers | null;
 
-  constructor(context: ServerContext, handler: HttpHandler<E>, requests: ReceivedRequests<E>) {
+  constructor(
+    context: ServerContext,
+    handler: HttpHandler<E>,
+    requests: ReceivedRequests<E>,
+    offers: Offers | null,
+  ) {
+    this.#offers = offers;
     this.#context = context;
     this.#handler = handler;
     this.#requests = requests;
@@ -65,7 +72,7 @@ export class ParserEvents<E extends Exchange> {
    * the socket; the answers owed on it are written before anything else.
    */
   offered(http: NodeServer, request: IncomingMessage, socket: Socket, head: Buffer): void {
-    const { offers } = this.#handler;
+    const offers = this.#offers;
     const connection = this.#requests.connections.get(socket);
     connection?.parser.release();
     withoutFetched(request);

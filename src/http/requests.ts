@@ -20,8 +20,6 @@ export interface HttpHandler<E extends Exchange> {
   serve(exchange: E, passedOver: Refusal | null): void;
   /** The answer for a connection that has no request to answer. This call also reports it as answered. */
   words(why: Refusal, connection: Connection): HttpReply;
-  /** null: every offer is ignored. */
-  readonly offers: Offers | null;
 }
 
 /** What a door does with requests that offer to continue in another protocol. */

@@ -9,7 +9,7 @@ import type { Socket } from 'node:net';
 import type { Admission } from '../access/admission.ts';
 import type { TlsSource } from '../access/tls-source.ts';
 import type { Connection } from '../http/connection.ts';
-import type { Incoming, ServerContext } from '../http/exchange.ts';
+import type { ServerContext } from '../http/exchange.ts';
 import { HttpServer } from '../http/http-server.ts';
 import type { SenderHandshakes } from '../ingest/handshake.ts';
 import type { Ingest } from '../ingest/ingest.ts';
@@ -25,12 +25,11 @@ import type { Refusal } from '../errors/refusals.ts';
 import { handshakeRefusal, originRule, WebSocketDoor } from './websocket.ts';
 import type { OriginRule } from './websocket.ts';
 import { createRefusalReplies } from './refusal-reply.ts';
-import type { WebhookReply } from './reply.ts';
 import { isIngestTarget, webhookPrefix } from '../ingest/routes.ts';
 import { Backlogs } from './unacked.ts';
-import type { HttpHandler, Offers } from '../http/requests.ts';
-import { WebhookExchange } from './webhook-exchange.ts';
-import type { WebhookContext } from './webhook-exchange.ts';
+import type { Offers } from '../http/requests.ts';
+import { WebhookRequests } from './webhook-exchange.ts';
+import type { WebhookExchange } from './webhook-exchange.ts';
 
 export interface ListenerOptions {
   readonly host: string;
@@ -82,10 +81,8 @@ export async function openListener(options: ListenerOptions): Promise<Listener> 
   return listener;
 }
 
-class HttpListener implements Listener, HttpHandler<WebhookExchange> {
+class HttpListener implements Listener {
   address = { host: '', port: 0 };
-  readonly offers: Offers;
-  readonly #room: WebhookContext;
   readonly #limits: Limits;
   readonly #server: HttpServer<WebhookExchange>;
   readonly #websockets: WebSocketDoor | null;
@@ -98,7 +95,7 @@ class HttpListener implements Listener, HttpHandler<WebhookExchange> {
     const limits = options.limits ?? allLimits;
     this.#limits = limits;
     this.#mayOpen = streams === undefined ? null : originRule(options.websocketOrigins ?? null);
-    this.#room = {
+    const requests = new WebhookRequests({
       ingest: options.ingest,
       handshakes: options.handshakes ?? null,
       observe,
@@ -108,8 +105,8 @@ class HttpListener implements Listener, HttpHandler<WebhookExchange> {
       tracer,
       scheme: tls === null ? 'http' : 'https',
       mayOpen: this.#mayOpen,
-    };
-    this.offers = {
+    });
+    const offers: Offers = {
       refusal: (request, connection) => this.#offerRefusal(request, connection),
       take: (request, socket, head) => this.#websockets?.upgrade(request, socket, head),
     };
@@ -123,7 +120,7 @@ class HttpListener implements Listener, HttpHandler<WebhookExchange> {
       fastPrefixes: options.fastPath === false ? null : [webhookPrefix],
     };
     const failed = (error: Error) => observe({ kind: 'request.failed', requestId: randomUUID(), error });
-    this.#server = new HttpServer({ ...bounds, tls, gate, limits, now, failed }, this);
+    this.#server = new HttpServer({ ...bounds, tls, gate, limits, now, failed }, requests, offers);
     const backlogs = new Backlogs(limits);
     const scheme = tls === null ? 'ws' : 'wss';
     this.#websockets =
@@ -169,14 +166,6 @@ class HttpListener implements Listener, HttpHandler<WebhookExchange> {
     await this.#server.close(this.#limits.drainMs);
   }
 
-  exchange(incoming: Incoming): WebhookExchange {
-    return new WebhookExchange(this.#room, incoming);
-  }
-
-  serve(exchange: WebhookExchange, passedOver: Refusal | null): void {
-    exchange.serve(passedOver);
-  }
-
   /** null: it becomes a WebSocket. */
   #offerRefusal(request: IncomingMessage, connection: Connection): Refusal | null {
     const { draining, inFlight, gate } = this.#context;
@@ -187,12 +176,5 @@ class HttpListener implements Listener, HttpHandler<WebhookExchange> {
     const refused = handshakeRefusal(request, this.#mayOpen);
     // Last, because it counts: an offer that is ignored is counted as the request that it then is.
     return refused ?? gate?.refuses(gate.clientAddress(connection.remoteAddress, request)) ?? null;
-  }
-
-  words(why: Refusal): WebhookReply {
-    const reply = this.#room.refusalReply(why);
-    const { status, code } = reply;
-    this.#room.observe({ kind: 'request.answered', table: null, status, code, rows: 0, seconds: 0 });
-    return reply;
   }
 }

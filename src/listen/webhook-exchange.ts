@@ -1,11 +1,12 @@
 /**
- * One webhook request and its answer. Takes a request that the listener has received, passes it to ingest as an `Arrival`, answers according to the
- * outcome, and reports what was answered. Itself refuses requests that never become an arrival: other paths and methods, requests while draining. This is
+ * Webhook requests and their answers. Takes a request that the listener has received (http/requests.ts), passes it to ingest as an `Arrival`, answers
+ * according to the outcome, and reports what was answered. Itself refuses requests that never become an arrival: other paths and methods, requests while draining. This is
  * the hot path: whatever every request needs is made in advance (reply.ts), and everything else is kept out of its way.
  */
 import { randomUUID } from 'node:crypto';
 import { Exchange, often } from '../http/exchange.ts';
 import type { Incoming } from '../http/exchange.ts';
+import type { HttpHandler } from '../http/requests.ts';
 import type { HandshakeOutcome, SenderHandshakes } from '../ingest/handshake.ts';
 import type { Ingest } from '../ingest/ingest.ts';
 import type { Observation, Observe, TableName } from '../observe/observations.ts';
@@ -24,7 +25,7 @@ import type { Arrival } from '../types/request.ts';
 import type { KeptApart, Outcome, Spooled } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 
-/** What all exchanges of one listener share. */
+/** What all requests of one listener share. */
 export interface WebhookContext {
   readonly ingest: Pick<Ingest, 'submit'>;
   /** null: no handshake is answered. */
@@ -39,6 +40,30 @@ export interface WebhookContext {
   readonly scheme: 'http' | 'https';
   /** Who may open a WebSocket; null: there is no such door. */
   readonly mayOpen: OriginRule | null;
+}
+
+/** What the listener does with requests that it has received. */
+export class WebhookRequests implements HttpHandler<WebhookExchange> {
+  readonly #context: WebhookContext;
+
+  constructor(context: WebhookContext) {
+    this.#context = context;
+  }
+
+  exchange(incoming: Incoming): WebhookExchange {
+    return new WebhookExchange(this.#context, incoming);
+  }
+
+  serve(exchange: WebhookExchange, passedOver: Refusal | null): void {
+    exchange.serve(passedOver);
+  }
+
+  words(why: Refusal): WebhookReply {
+    const said = this.#context.refusalReply(why);
+    const { status, code } = said;
+    this.#context.observe({ kind: 'request.answered', table: null, status, code, rows: 0, seconds: 0 });
+    return said;
+  }
 }
 
 export class WebhookExchange extends Exchange implements Arrival {
@@ -83,7 +108,7 @@ export class WebhookExchange extends Exchange implements Arrival {
   }
 
   #store(): void {
-    this.#ingest().then(
+    this.#room.ingest.submit(this).then(
       (outcome) => this.#decided(outcome),
       (error: unknown) => this.#refuseFor(error),
     );
@@ -154,15 +179,6 @@ export class WebhookExchange extends Exchange implements Arrival {
       default:
         if (outcome.kind === 'askedTooOften') this.#table = outcome.target;
         return this.refuse(outcome.refusal);
-    }
-  }
-
-  /** A bug that throws before there is a promise is answered like any other bug. */
-  #ingest(): Promise<Outcome | HandshakeOutcome | Spooled | KeptApart> {
-    try {
-      return this.#room.ingest.submit(this);
-    } catch (error) {
-      return Promise.reject(error instanceof Error ? error : new Error(String(error)));
     }
   }
 
