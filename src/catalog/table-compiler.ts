@@ -9,6 +9,7 @@ import type { CheckRequest, RequestCheck, WhyRefused } from '../types/request.ts
 import type { FetchedKeys, Intake, KnownSender } from '../types/target.ts';
 import { SenderOfCheck } from '../senders/sender-of-check.ts';
 import { createCompileAnswers } from '../validate/answers.ts';
+import { compileCheck } from '../validate/compile.ts';
 import { explainRefusal } from '../validate/explain.ts';
 import { parseExpression } from '../validate/expression.ts';
 import type { KeySets } from '../validate/key-sets.ts';
@@ -60,7 +61,7 @@ export class TableCompiler {
     }
     const values = { secrets, publicUrl, publishedKeys: this.keySets.open };
     return {
-      check: parsed.compile(values),
+      check: compileCheck(parsed, values),
       fetchedKeys: this.keySets.of(parsed.keyUrls),
       why: (request: CheckRequest) => explainRefusal(expression, values, request),
       sender: new SenderOfCheck(expression, [...secrets.keys()]),

@@ -21,6 +21,7 @@ import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import type { Observation } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';
+import { compileCheck } from '../validate/compile.ts';
 import { parseExpression, loadParser } from '../validate/expression.ts';
 import { Sns, certificateUrl, subscribeUrl, validationUrl } from './sns.ts';
 
@@ -107,7 +108,7 @@ suite('confirmations of SNS and Event Grid call the right URLs only', () => {
     const target = (): Target => {
       const secrets = new Map([['c', kept]]);
       const expression = parseExpression(expandSender('aws_sns', 'c') ?? '', { secrets: ['c'] });
-      const compiled = kept === '' ? null : expression.compile({ secrets, publicUrl: null });
+      const compiled = kept === '' ? null : compileCheck(expression, { secrets, publicUrl: null });
       const sns = {
         topics,
         secret: { name: 'c', sealId: createHash('md5').update(kept).digest('hex'), value: kept },

@@ -13,7 +13,7 @@ export function onlyHeader(request: Headers, name: string): string | null | unde
   const { rawHeaders } = request;
   let found: string | null = null;
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
-    if (rawHeaders[at]?.toLowerCase() !== name) continue;
+    if (!isNamed(rawHeaders[at] ?? '', name)) continue;
     if (found !== null) return undefined;
     found = rawHeaders[at + 1] ?? '';
   }
@@ -25,6 +25,17 @@ export function firstHeader(request: Headers, name: string): string | null {
   const only = onlyHeader(request, name);
   if (only !== undefined) return only;
   const { rawHeaders } = request;
-  const at = rawHeaders.findIndex((it, i) => i % 2 === 0 && it.toLowerCase() === name);
+  const at = rawHeaders.findIndex((it, i) => i % 2 === 0 && isNamed(it, name));
   return rawHeaders[at + 1] ?? null;
+}
+
+/** Whether a name as received is `wanted`, which is already in lower case. */
+export function isNamed(received: string, wanted: string): boolean {
+  if (received.length !== wanted.length) return false;
+  for (let i = 0; i < wanted.length; i++) {
+    const code = received.charCodeAt(i);
+    const lower = code >= 65 && code <= 90 ? code + 32 : code;
+    if (lower !== wanted.charCodeAt(i)) return false;
+  }
+  return true;
 }

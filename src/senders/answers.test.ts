@@ -8,6 +8,7 @@ import { suite, test } from 'node:test';
 import type { AnswerText } from '../types/answers.ts';
 import type { CheckRequest } from '../types/request.ts';
 import { parseAnswer } from '../validate/answer.ts';
+import { compileCheck } from '../validate/compile.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
 import { roundsOf, verdict } from './send-handshake.ts';
 import type { HandshakeRound } from './send-handshake.ts';
@@ -64,7 +65,7 @@ function tableOf(sender: Sender, secret: string, answerKey: string | null) {
     publicUrl,
   };
   const expression = expressionOf(sender, 's');
-  const check = parseExpression(expression, { secrets: ['s'] }).compile({
+  const check = compileCheck(parseExpression(expression, { secrets: ['s'] }), {
     secrets: new Map([['s', secret]]),
     publicUrl,
   });

@@ -6,6 +6,7 @@ import { CompactSign, SignJWT, exportJWK, generateKeyPair } from 'jose';
 import { documented } from '../../test/support/documented-signers.ts';
 import { documentedMore } from '../../test/support/documented-more.ts';
 import type { Documented } from '../../test/support/documented-signers.ts';
+import { compileCheck } from '../validate/compile.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
 import { publishedTokenKeys } from '../validate/jwt.ts';
 import { publishedSignature } from '../validate/reference.ts';
@@ -29,7 +30,7 @@ for (const [name, { secret, make, staleAfterS, whole, body = json }] of Object.e
   test(`a documented request of ${name} is accepted, and refused if ${refused}`, () => {
     const sender = senders.get(name.split(' ')[0] ?? '') ?? assert.fail(name);
     const parsed = parseExpression(expressionOf(sender, 's'), { secrets: ['s'] });
-    const checkWith = (key: string) => parsed.compile({ secrets: new Map([['s', key]]), publicUrl });
+    const checkWith = (key: string) => compileCheck(parsed, { secrets: new Map([['s', key]]), publicUrl });
     const check = checkWith(secret);
     const received = ({ headers, body: sent, query = '' }: Documented, atMs = nowMs) => ({
       method: 'POST',
@@ -91,7 +92,7 @@ test("the signature of RFC 9421's example B.2.5 is accepted by a check, and refu
     '"date": ' || (headers->>'date') || E'\\n"@authority": ' || (headers->>'host')
     || E'\\n"content-type": ' || (headers->>'content-type')
     || E'\\n"@signature-params": ' || substr(headers->>'signature-input', 9), 'UTF8'), 'sha256'), 'base64') || ':')`;
-  const check = parseExpression(text, { secrets: ['key'] }).compile({
+  const check = compileCheck(parseExpression(text, { secrets: ['key'] }), {
     secrets: new Map([['key', key]]),
     publicUrl,
   });
@@ -119,7 +120,7 @@ test("the signature of RFC 9421's example B.2.5 is accepted by a check, and refu
 });
 
 test('the documented check for RFC 9421 covers method, path, body and time', () => {
-  const check = parseExpression(messageSignature, { secrets: ['key'] }).compile({
+  const check = compileCheck(parseExpression(messageSignature, { secrets: ['key'] }), {
     secrets: new Map([['key', 'shared']]),
     publicUrl,
   });
@@ -151,7 +152,7 @@ test('an OAuth token is accepted from the right issuer for the right audience, a
   const { privateKey, publicKey } = await generateKeyPair('RS256');
   const stranger = await generateKeyPair('RS256');
   const keys = JSON.stringify({ keys: [{ ...(await exportJWK(publicKey)), kid: 'k1', alg: 'RS256' }] });
-  const check = parseExpression(oauthToken, { secrets: [] }).compile({
+  const check = compileCheck(parseExpression(oauthToken, { secrets: [] }), {
     secrets: new Map(),
     publicUrl,
     publishedKeys: () => ({ current: () => publishedTokenKeys(keys), missed: () => undefined }),
@@ -192,7 +193,7 @@ async function publishedPairs(alg: string) {
 
 test('a ShipEngine signature by a published key is accepted, and refused for another key, body or time', async () => {
   const { one, two, stranger, publishedKeys, missed } = await publishedPairs('RS256');
-  const check = parseExpression(publishedSignature, { secrets: [] }).compile({
+  const check = compileCheck(parseExpression(publishedSignature, { secrets: [] }), {
     secrets: new Map(),
     publicUrl,
     publishedKeys,
@@ -229,7 +230,7 @@ test('a ShipEngine signature by a published key is accepted, and refused for ano
 test('a published key can be named in VALIDATE itself, and other keys are refused', async () => {
   const { one, two, publishedKeys } = await publishedPairs('Ed25519');
   const text = `ed25519_verify(jwks_key('https://h.example/jwks', 'one'), payload, decode(headers->>'x-signature', 'base64'))`;
-  const check = parseExpression(text, { secrets: [] }).compile({
+  const check = compileCheck(parseExpression(text, { secrets: [] }), {
     secrets: new Map(),
     publicUrl,
     publishedKeys,
@@ -247,7 +248,7 @@ test('a published key can be named in VALIDATE itself, and other keys are refuse
 
 test('a detached Fireblocks signature made by jose is accepted, and refused for another key, body or header', async () => {
   const { one, two, stranger, publishedKeys } = await publishedPairs('RS512');
-  const check = parseExpression(detachedSignature, { secrets: [] }).compile({
+  const check = compileCheck(parseExpression(detachedSignature, { secrets: [] }), {
     secrets: new Map(),
     publicUrl,
     publishedKeys,

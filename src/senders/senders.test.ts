@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 import type { CheckRequest } from '../types/request.ts';
+import { compileCheck } from '../validate/compile.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
 import { bareIdentifier } from './identifier.ts';
 import type { SecretKeys, Sender } from './sender.ts';
@@ -65,7 +66,7 @@ function received(sent: SignedRequest, lines: Lines = Object.entries(sent.header
 
 function checkOf(sender: Sender, secret: string) {
   const parsed = parseExpression(expressionOf(sender, 's'), { secrets: ['s'] });
-  return parsed.compile({ secrets: new Map([['s', secret]]), publicUrl });
+  return compileCheck(parsed, { secrets: new Map([['s', secret]]), publicUrl });
 }
 
 /** What is left of a signature when its last value is cut off. */

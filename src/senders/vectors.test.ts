@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { publicUrlOf, requestOf, vectors } from '../../test/support/vectors.ts';
 import type { Vector } from '../../test/support/vectors.ts';
+import { compileCheck } from '../validate/compile.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
 import { expressionOf, senders } from './senders.ts';
 
@@ -70,7 +71,10 @@ test('every test vector of a sender is accepted by its expression, and refused w
     const parsed = parseExpression(expressionOf(sender, 's'), { secrets: ['s'] });
     const accepts = (secret: string, change: (body: Buffer) => Buffer = (body) => body) => {
       const request = requestOf(vector);
-      const compiled = parsed.compile({ secrets: new Map([['s', secret]]), publicUrl: publicUrlOf(vector) });
+      const compiled = compileCheck(parsed, {
+        secrets: new Map([['s', secret]]),
+        publicUrl: publicUrlOf(vector),
+      });
       return compiled({ ...request, body: change(request.body) });
     };
     assert.equal(accepts(vector.secret), true, `${vector.id} as ${id}`);

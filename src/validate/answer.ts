@@ -14,9 +14,9 @@ import type {
 import type { CheckRequest } from '../types/request.ts';
 import { limits } from '../config/limits.ts';
 import { type AnswerGuardFacts, type GuardText, checkOutputs, checkWhen, guardOf } from './answer-safety.ts';
-import { type BoundValues, programOf } from './compile.ts';
+import { type BoundValues, constantValue, isEmptyValue, programOf } from './compile.ts';
 import { EvaluationError, ExpressionError } from './errors.ts';
-import { constantValue, isEmptyValue, keyConstants, literalRanges, typeExpression } from './expression.ts';
+import { keyConstants, literalRanges, typeExpression } from './expression.ts';
 import { type Node, reachable } from './node.ts';
 import { Safety } from './safety.ts';
 

@@ -8,8 +8,8 @@ import { limits } from '../config/limits.ts';
 import { Compiler } from './compile.ts';
 import { EvaluationError, ExpressionError } from './errors.ts';
 import { castRow } from './functions.ts';
-import { HeaderSlots } from './closures.ts';
-import { childrenOf, Nodes } from './node.ts';
+import { HeaderSlots } from './program.ts';
+import { childrenOf, constantsOf, Nodes } from './node.ts';
 import type { Node, NodeDraft } from './node.ts';
 import { smallSize, sumSizes } from './function-table.ts';
 import type { FunctionRow, SizeBound } from './function-table.ts';
@@ -47,7 +47,7 @@ export class Builder {
 
   /** Refuses invalid constant names and keys. */
   #prepare(row: FunctionRow, args: readonly Node[], at: number): void {
-    const known = args.map((arg) => (arg.kind === 'constant' ? arg.value : undefined));
+    const known = constantsOf(args);
     if (row.specialise === null || known.every((value) => value === undefined)) return;
     raisedAt(at, () => row.specialise?.(known));
   }
@@ -170,8 +170,7 @@ function sizeOf(node: Node, parts: readonly SizeBound[]): SizeBound {
       if (node.name === 'encoded_body') return { base: limits.expressionEncodedBytesMax, body: 1 };
       return { base: limits.headersBytesMax * jsonGrowth, body: 0 };
     case 'call': {
-      const known = node.args.map((arg) => (arg.kind === 'constant' ? arg.value : undefined));
-      return node.row.size?.(parts, known) ?? smallSize;
+      return node.row.size?.(parts, constantsOf(node.args)) ?? smallSize;
     }
     case 'and':
     case 'or':

@@ -1,36 +1,61 @@
 /**
  * Typed tree to closures. Everything that is the same for every request (constants, secrets and what is computed from
- * them, parsed keys) is computed once, here; a value that two places need is computed once per request.
+ * them, parsed keys) is computed once, here; a value that two places need is computed once per request. What runs then is in program.ts.
  */
-import { equalTo } from './constant-time.ts';
-import { anyOf, distinctOf, equality, nullifOf } from './equality.ts';
-import { EvaluationError } from './errors.ts';
+import type { RequestCheck } from '../types/request.ts';
+import { limits } from '../config/limits.ts';
+import { logic } from './conditional-expressions.ts';
+import { comparisonOf, isEquality, preparedEquality } from './equality.ts';
+import type { FunctionRow, Implementation } from './function-table.ts';
+import type { PublishedKeys } from './jwt.ts';
+import { childrenOf, constantsOf, reachable } from './node.ts';
+import type { Node, NodeOf } from './node.ts';
 import {
   always,
+  checkOf,
   computedNow,
   counted,
+  headerOf,
   HeaderSlots,
   isLong,
   looseCall,
   noContext,
+  noRequest,
   Program,
   sharedAt,
   strictCall,
-} from './closures.ts';
-import type { Evaluate } from './closures.ts';
-import { logic } from './conditional-expressions.ts';
-import { headerOf, variableOf } from './request-values.ts';
-import { limits } from '../config/limits.ts';
-import { type PublishedKeys, publishedKey, verifyIssuedToken } from './jwt.ts';
-import { type Node, type NodeOf, childrenOf, reachable } from './node.ts';
-import { type Implementation, type FunctionRow } from './function-table.ts';
-import { type Value } from './types.ts';
+  variableOf,
+} from './program.ts';
+import type { Evaluate } from './program.ts';
+import type { Value } from './types.ts';
 
 export interface BoundValues {
   readonly secrets: ReadonlyMap<string, string>;
   readonly publicUrl: string | null;
   /** The keys that are published at a URL. Absent: none are fetched here. */
   readonly publishedKeys?: ((url: string) => PublishedKeys) | undefined;
+}
+
+/** The check of a table, from an Expression. With an empty value among those that it depends on, guessed headers would be accepted: it accepts nothing. */
+export function compileCheck(
+  { root, bound }: { readonly root: Node; readonly bound: readonly Node[] },
+  values: BoundValues,
+): RequestCheck {
+  if (bound.some((node) => isEmptyValue(constantValue(node, values)))) return () => false;
+  return checkOf(programOf(root, values));
+}
+
+export function isEmptyValue(value: Value): boolean {
+  return value === '' || (Buffer.isBuffer(value) && value.length === 0);
+}
+
+/** The value of a node that is the same for every request; null also if it raises an error. */
+export function constantValue(node: Node, values: BoundValues): Value {
+  try {
+    return programOf(node, values).run(noRequest) ?? null;
+  } catch {
+    return null;
+  }
 }
 
 export function programOf(root: Node, values: BoundValues): Program {
@@ -91,9 +116,8 @@ export class Compiler {
 
   #build(node: Node): Evaluate {
     switch (node.kind) {
-      case 'constant': {
+      case 'constant':
         return always(node.value);
-      }
       case 'secret': {
         const value = this.#values.secrets.get(node.name);
         if (value === undefined) throw new Error(`compile() was given no value for the secret ${node.name}`);
@@ -106,21 +130,16 @@ export class Compiler {
       case 'call':
         return this.#call(node);
       case 'any':
-        return this.#any(node);
-      case 'distinct': {
-        const [left, right] = node.args.map((arg) => this.#closure(arg)) as [Evaluate, Evaluate];
-        return distinctOf(node, left, right);
-      }
-      case 'nullif': {
-        const [left, right] = node.args.map((arg) => this.#closure(arg)) as [Evaluate, Evaluate];
-        return nullifOf(node, left, right);
-      }
+      case 'distinct':
+      case 'nullif':
+        return comparisonOf(node, this.#closuresOf(node.args), (arg) => this.#valueOf(arg));
       default:
-        return logic(
-          node,
-          childrenOf(node).map((child) => this.#closure(child)),
-        );
+        return logic(node, this.#closuresOf(childrenOf(node)));
     }
+  }
+
+  #closuresOf(nodes: readonly Node[]): Evaluate[] {
+    return nodes.map((node) => this.#closure(node));
   }
 
   #call(node: NodeOf<'call'>): Evaluate {
@@ -128,10 +147,7 @@ export class Compiler {
     const direct = row.name === 'encode' && this.#trace === null ? this.#encoded(node) : null;
     if (direct !== null) return direct;
     const args = node.args.map((arg) => this.#argument(arg, row));
-    if (row.role === 'issued') return strictCall(this.#issued(node.args), args);
-    if (row.role === 'published') return strictCall(this.#published(node.args[0]), args);
-    const isEquality = row.role === 'equal' || row.role === 'unequal';
-    const implementation = isEquality ? this.#equality(row, node.args) : this.#prepared(row, node.args);
+    const implementation = this.#implementation(node);
     return row.strict ? strictCall(implementation, args) : looseCall(implementation, args);
   }
 
@@ -145,38 +161,17 @@ export class Compiler {
     return counted(closure, result === 'jsonb' ? limits.expressionJsonWeight : 1);
   }
 
-  #issued(args: readonly Node[]): Implementation {
-    const [, url = '', issuer = '', audience = ''] = args.map((arg) =>
-      arg.kind === 'constant' && typeof arg.value === 'string' ? arg.value : '',
-    );
-    const keys = this.#values.publishedKeys?.(url);
-    if (keys === undefined) return nothingFetched;
-    return (...[token, , , , now]) =>
-      verifyIssuedToken(token as string, keys, { issuer, audience }, Number(now) / 1e6);
-  }
-
-  #published(url: Node | undefined): Implementation {
-    const text = url?.kind === 'constant' && typeof url.value === 'string' ? url.value : '';
-    const keys = this.#values.publishedKeys?.(text);
-    return keys === undefined ? nothingFetched : (...[, kid]) => publishedKey(kid as string, keys);
-  }
-
-  /** An equality with a secret text that is the same for every request is prepared like secure_compare. */
-  #equality(row: FunctionRow, args: readonly Node[]): Implementation {
-    const [left, right] = args;
-    const isText = row.args[0] === 'text' && args.some((arg) => arg.secret);
-    const fixed = !isText
-      ? undefined
-      : left?.varies === false
-        ? left
-        : right?.varies === false
-          ? right
-          : undefined;
-    const value = fixed === undefined ? null : this.#valueOf(fixed);
-    if (typeof value !== 'string') return equality(row, args);
-    const isSame = equalTo(value);
-    const isEqual = row.role === 'equal';
-    return (a, b) => isSame((fixed === left ? b : a) as string) === isEqual;
+  /** What cannot be prepared (an invalid key, an argument that raises an error) raises its error when a request needs it. */
+  #implementation({ row, args }: NodeOf<'call'>): Implementation {
+    const { publishedKeys } = this.#values;
+    if (row.withKeysAt !== null && publishedKeys !== undefined)
+      return row.withKeysAt(constantsOf(args), publishedKeys);
+    if (isEquality(row)) return preparedEquality(row, args, (arg) => this.#valueOf(arg));
+    try {
+      return row.specialise?.(this.#known(args)) ?? row.implementation;
+    } catch {
+      return row.implementation;
+    }
   }
 
   /** The value of a node that is the same for every request; null also if it raises an error. */
@@ -205,25 +200,4 @@ export class Compiler {
       return null;
     }
   }
-
-  /** What cannot be prepared (an invalid key, an argument that raises an error) raises its error when a request needs it. */
-  #prepared(row: FunctionRow, args: readonly Node[]): Implementation {
-    if (row.specialise === null) return row.implementation;
-    try {
-      return row.specialise(this.#known(args)) ?? row.implementation;
-    } catch {
-      return row.implementation;
-    }
-  }
-
-  #any(node: NodeOf<'any'>): Evaluate {
-    const [left, array] = node.args.map((arg) => this.#closure(arg)) as [Evaluate, Evaluate];
-    const isEquality = node.row.role === 'equal' || node.row.role === 'unequal';
-    const implementation = isEquality ? this.#equality(node.row, node.args) : equality(node.row, node.args);
-    return anyOf(node, left, array, implementation);
-  }
 }
-
-const nothingFetched: Implementation = () => {
-  throw new EvaluationError('0A000', 'no keys are fetched here');
-};

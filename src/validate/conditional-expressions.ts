@@ -2,7 +2,7 @@
  * Logical operators and conditional expressions: AND, OR, NOT, CASE, COALESCE, IS …, GREATEST, LEAST, and ARRAY. Takes a node and the closures of its
  * arguments; returns its closure. AND, OR, CASE and COALESCE evaluate their arguments in order, and no more of them than they need.
  */
-import type { Evaluate } from './closures.ts';
+import type { Evaluate } from './program.ts';
 import { EvaluationError } from './errors.ts';
 import { comparisons } from './functions-comparison.ts';
 import type { Node, NodeOf } from './node.ts';

@@ -2,11 +2,12 @@
  * Equality and the constructs that rest on it: IS DISTINCT FROM, NULLIF, ANY and ALL. Takes a node and the closures of its arguments; returns its
  * closure. If a secret is involved, values are compared in constant time, and every item of a list is.
  */
-import type { Evaluate } from './closures.ts';
-import { checkItems } from './constant-time.ts';
+import type { Evaluate } from './program.ts';
+import { checkItems, equalTo } from './functions-checks.ts';
 import type { FunctionRow, Implementation } from './function-table.ts';
 import { constantTimeEquality } from './functions-comparison.ts';
 import type { Node, NodeOf } from './node.ts';
+import type { Value } from './types.ts';
 
 function secretEquality(row: FunctionRow, args: readonly Node[]): Implementation | null {
   const type = row.args[0];
@@ -18,17 +19,43 @@ function secretEquality(row: FunctionRow, args: readonly Node[]): Implementation
     : (a, b) => !same(a as never, b as never);
 }
 
-export function equality(row: FunctionRow, args: readonly Node[]): Implementation {
-  return (
-    (row.role === 'equal' || row.role === 'unequal' ? secretEquality(row, args) : null) ?? row.implementation
-  );
+function equality(row: FunctionRow, args: readonly Node[]): Implementation {
+  return (isEquality(row) ? secretEquality(row, args) : null) ?? row.implementation;
 }
 
-export function distinctOf(
-  { row, args, negated }: NodeOf<'distinct'>,
-  left: Evaluate,
-  right: Evaluate,
+export const isEquality = ({ role }: FunctionRow): boolean => role === 'equal' || role === 'unequal';
+
+/**
+ * The same, and an equality with a secret text that is the same for every request is prepared like secure_compare. `valueOf`: of an argument that does not
+ * vary; null also if it raises an error.
+ */
+export function preparedEquality(
+  row: FunctionRow,
+  args: readonly Node[],
+  valueOf: (node: Node) => Value,
+): Implementation {
+  const [left, right] = args;
+  const isText = isEquality(row) && row.args[0] === 'text' && args.some((arg) => arg.secret);
+  const fixed = isText ? [left, right].find((arg) => arg?.varies === false) : undefined;
+  const value = fixed === undefined ? null : valueOf(fixed);
+  if (typeof value !== 'string') return equality(row, args);
+  const isSame = equalTo(value);
+  const isEqual = row.role === 'equal';
+  return (a, b) => isSame((fixed === left ? b : a) as string) === isEqual;
+}
+
+/** `args`: the closures of the node's arguments. */
+export function comparisonOf(
+  node: NodeOf<'any' | 'distinct' | 'nullif'>,
+  args: readonly Evaluate[],
+  valueOf: (node: Node) => Value,
 ): Evaluate {
+  const [left, right] = args as [Evaluate, Evaluate];
+  if (node.kind === 'any') return anyOf(node, left, right, preparedEquality(node.row, node.args, valueOf));
+  return node.kind === 'distinct' ? distinctOf(node, left, right) : nullifOf(node, left, right);
+}
+
+function distinctOf({ row, args, negated }: NodeOf<'distinct'>, left: Evaluate, right: Evaluate): Evaluate {
   const equal = equality(row, args);
   return (context) => {
     const [a, b] = [left(context), right(context)];
@@ -37,7 +64,7 @@ export function distinctOf(
   };
 }
 
-export function nullifOf({ row, args }: NodeOf<'nullif'>, left: Evaluate, right: Evaluate): Evaluate {
+function nullifOf({ row, args }: NodeOf<'nullif'>, left: Evaluate, right: Evaluate): Evaluate {
   const equal = equality(row, args);
   return (context) => {
     const [a, b] = [left(context), right(context)];
@@ -46,7 +73,7 @@ export function nullifOf({ row, args }: NodeOf<'nullif'>, left: Evaluate, right:
 }
 
 /** `left op ANY (array)`: true as soon as one item matches; if a secret is involved, every item is compared. */
-export function anyOf(
+function anyOf(
   { all, args }: NodeOf<'any'>,
   left: Evaluate,
   array: Evaluate,

@@ -3,7 +3,7 @@ import { outsideTolerance } from '../errors/refusals.ts';
 import type { Cause } from '../types/cause.ts';
 import type { CheckRequest } from '../types/request.ts';
 import { EvaluationError } from './errors.ts';
-import { headerText } from './closures.ts';
+import { headerText } from './request-values.ts';
 import { type Node, childrenOf, reachable } from './node.ts';
 import { mask, printValue, quoted } from './print-node.ts';
 import { type Value } from './types.ts';

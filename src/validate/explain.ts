@@ -7,10 +7,17 @@
 import type { Cause } from '../types/cause.ts';
 import type { RequestCheck, CheckRequest, WhyNot } from '../types/request.ts';
 import { limits } from '../config/limits.ts';
-import { type BoundValues, Compiler, type Trace } from './compile.ts';
-import { emptyContext, HeaderSlots } from './closures.ts';
+import {
+  type BoundValues,
+  compileCheck,
+  Compiler,
+  constantValue,
+  isEmptyValue,
+  type Trace,
+} from './compile.ts';
+import { emptyContext, HeaderSlots } from './program.ts';
 import { type Evaluation, Reasons, type NodeResult, ageOf, messageOf } from './explain-reason.ts';
-import { constantValue, isEmptyValue, keyConstants, parseExpression, typeExpression } from './expression.ts';
+import { keyConstants, parseExpression, typeExpression } from './expression.ts';
 import { type Node, childrenOf, isPublicCall, reachable } from './node.ts';
 import { NodePrinter, type Scrub, mask, printBody, printValue } from './print-node.ts';
 import { Safety } from './safety.ts';
@@ -77,7 +84,7 @@ export class Explainer {
   constructor(text: string, values: BoundValues) {
     const scope = { secrets: [...values.secrets.keys()] };
     this.#values = values;
-    this.#check = parseExpression(text, scope).compile(values);
+    this.#check = compileCheck(parseExpression(text, scope), values);
     const { root, payloadName } = typeExpression(text, scope);
     const safety = new Safety();
     safety.proof(root);

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { type CheckRequest } from '../types/request.ts';
 import { limits } from '../config/limits.ts';
 import { explainRefusal } from './explain.ts';
+import { compileCheck } from './compile.ts';
 import { ExpressionError, loadParser, parseExpression } from './expression.ts';
 
 await loadParser();
@@ -22,7 +23,7 @@ function request(rawHeaders: readonly string[], body = ''): CheckRequest {
 }
 
 function accepts(text: string, of: CheckRequest, secret = 'key', publicUrl: string | null = null): boolean {
-  return parseExpression(text, scope).compile({ secrets: new Map([['s', secret]]), publicUrl })(of);
+  return compileCheck(parseExpression(text, scope), { secrets: new Map([['s', secret]]), publicUrl })(of);
 }
 
 function refusal(text: string): { sqlstate: string; at: number | null; message: string; hint: string } {
@@ -245,10 +246,13 @@ test('VALIDATE computes an HMAC that is used twice once, in every encoding', () 
 });
 
 test('one compiled VALIDATE serves successive requests and keeps nothing of them', () => {
-  const compiled = parseExpression(
-    `${check} AND convert_from(data, 'UTF8')::jsonb->>'a' = convert_from(data, 'UTF8')::jsonb->>'b'`,
-    scope,
-  ).compile({ secrets: new Map([['s', 'key']]), publicUrl: null });
+  const compiled = compileCheck(
+    parseExpression(
+      `${check} AND convert_from(data, 'UTF8')::jsonb->>'a' = convert_from(data, 'UTF8')::jsonb->>'b'`,
+      scope,
+    ),
+    { secrets: new Map([['s', 'key']]), publicUrl: null },
+  );
   const good = request(['x', 'key'], '{"a":"1","b":"1"}');
   const bad = request(['x', 'key'], '{"a":"1","b":"2"}');
   assert.deepEqual([good, bad, good, request([], '{"a":"1","b":"1"}'), good].map(compiled), [

@@ -1,12 +1,9 @@
 /**
  * VALIDATE expressions. Takes an expression's text and the names in scope; returns an `Expression`, which says what it
- * reads and compiles to a synchronous closure over a request; refuses (ExpressionError, when the table is created)
+ * reads, and which compile.ts makes a synchronous closure over a request; refuses (ExpressionError, when the table is created)
  * whatever does not have an exact meaning here, is not safe, or could be made expensive by a request. Touches nothing:
  * no socket, no database, no clock.
  */
-import { type RequestCheck } from '../types/request.ts';
-import { type BoundValues, programOf } from './compile.ts';
-import { checkOf, noRequest } from './closures.ts';
 import { checkCost } from './build.ts';
 import { keptOf } from './digest-strength.ts';
 import { isKeyConstant, Safety } from './safety.ts';
@@ -14,7 +11,6 @@ import { ExpressionError } from './errors.ts';
 import { type Node, type VariableName, childrenOf, constantOf, reachable } from './node.ts';
 import { loadParser, parseText, tokenEnds } from './parse.ts';
 import { Typer } from './typing.ts';
-import type { Value } from './types.ts';
 
 export { ExpressionError, loadParser };
 
@@ -40,7 +36,9 @@ export interface Expression {
   /** URLs at which keys are published that it needs. */
   readonly keyUrls: readonly string[];
   readonly warnings: readonly string[];
-  compile(values: BoundValues): RequestCheck;
+  readonly root: Node;
+  /** Values that its checks depend on, and that are the same for every request; see compileCheck. */
+  readonly bound: readonly Node[];
 }
 
 /** Parses, types and checks an expression; `loadParser` must have resolved. */
@@ -68,7 +66,8 @@ export function parseExpression(text: string, scope: ExpressionScope): Expressio
       !reads.variables.has('url'),
     keyUrls: keyUrlsOf(root),
     warnings: [...reads.names.flatMap(nameWarning), ...lineBreakWarning(root)],
-    compile: (values) => compileCheck(root, values, [...safety.bound]),
+    root,
+    bound: [...safety.bound],
   };
 }
 
@@ -204,21 +203,4 @@ export function literalRanges(text: string, keys: ReadonlySet<Node>): { start: n
   const ends = tokenEnds(text);
   // A literal whose end is not found is masked to the end of the text rather than shown.
   return [...starts].sort((a, b) => a - b).map((start) => ({ start, end: ends.get(start) ?? text.length }));
-}
-
-export function isEmptyValue(value: Value): boolean {
-  return value === '' || (Buffer.isBuffer(value) && value.length === 0);
-}
-
-function compileCheck(root: Node, values: BoundValues, bound: readonly Node[]): RequestCheck {
-  if (bound.some((node) => isEmptyValue(constantValue(node, values)))) return () => false;
-  return checkOf(programOf(root, values));
-}
-
-export function constantValue(node: Node, values: BoundValues): Value {
-  try {
-    return programOf(node, values).run(noRequest) ?? null;
-  } catch {
-    return null;
-  }
 }

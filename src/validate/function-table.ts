@@ -4,6 +4,7 @@
  * reference page. Typing, compiling, the safety rules, the cost bound, error texts and docs/sql/validate.md are all
  * derived from these rows.
  */
+import type { PublishedKeys } from './jwt.ts';
 import { type TypeName, type Value, type ValueOf } from './types.ts';
 
 /** An upper bound on a value's length in characters or bytes: `base + body × length of the request body`. */
@@ -39,6 +40,10 @@ export interface FunctionRow {
   readonly implementation: Implementation;
   /** Prepares for arguments that are the same for every request (undefined: not known); null: nothing to prepare. */
   readonly specialise: ((known: readonly (Value | undefined)[]) => Implementation | null) | null;
+  /** The implementation with the keys that are published at the URL among its constants; null: it needs none. */
+  readonly withKeysAt:
+    | ((constants: readonly (Value | undefined)[], keysAt: (url: string) => PublishedKeys) => Implementation)
+    | null;
   /** The same as encode(this, format) in one step, if that is faster; `known` as for `specialise`. null: it is not. */
   readonly encoded: ((known: readonly (Value | undefined)[], format: string) => Implementation | null) | null;
   /**
@@ -87,6 +92,7 @@ const plain = {
   strict: true,
   variadic: false,
   specialise: null,
+  withKeysAt: null,
   encoded: null,
   carries: null,
   role: null,

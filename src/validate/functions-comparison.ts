@@ -1,6 +1,6 @@
 /** Comparison. Text is ordered by code point, as in the locale C.UTF-8. */
 import { compareBytes } from './bytea.ts';
-import { sameBytes, sameText } from './constant-time.ts';
+import { sameBytes, sameText } from './functions-checks.ts';
 import { equalJson } from './jsonb.ts';
 import { compareDecimals } from './numeric.ts';
 import { compareFloats } from './scalars.ts';

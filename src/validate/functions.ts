@@ -7,6 +7,7 @@ import { comparisonRows } from './functions-comparison.ts';
 import { digestRows } from './functions-digests.ts';
 import { jsonRows } from './functions-json.ts';
 import { numberRows } from './functions-numbers.ts';
+import { signatureRows } from './functions-signatures.ts';
 import { textRows } from './functions-text.ts';
 import { timeRows } from './functions-time.ts';
 import { type FunctionRow } from './function-table.ts';
@@ -14,6 +15,7 @@ import { type TypeName } from './types.ts';
 
 export const rows: readonly FunctionRow[] = [
   ...checkRows,
+  ...signatureRows,
   ...digestRows,
   ...byteRows,
   ...textRows,

@@ -95,6 +95,11 @@ export function constantOf(node: Node | undefined): unknown {
   return node?.kind === 'constant' ? node.value : undefined;
 }
 
+/** The values of those that are constants; undefined for the others. */
+export function constantsOf(nodes: readonly Node[]): (Value | undefined)[] {
+  return nodes.map((node) => (node.kind === 'constant' ? node.value : undefined));
+}
+
 const rowIds = new Map<FunctionRow, number>();
 
 /** A number that identifies a row. */

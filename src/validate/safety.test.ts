@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { compileCheck } from './compile.ts';
 import { ExpressionError, loadParser, parseExpression } from './expression.ts';
 
 await loadParser();
@@ -206,7 +207,7 @@ test('an always-empty operand makes a VALIDATE check refuse every request', () =
     [`${sig} = s::jsonb->>'key'`, '{"key":""}'],
     [`${sig} = replace(s, 'whsec_', '') || (headers->>'x')`, 'whsec_'],
   ] as const) {
-    const check = parseExpression(text, { secrets: ['s'] }).compile({
+    const check = compileCheck(parseExpression(text, { secrets: ['s'] }), {
       secrets: new Map([['s', secret]]),
       publicUrl: null,
     });

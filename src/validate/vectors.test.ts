@@ -2,12 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type RequestCheck, type CheckRequest } from '../types/request.ts';
 import { type Vector, publicUrlOf, requestOf, vectors } from '../../test/support/vectors.ts';
+import { compileCheck } from './compile.ts';
 import { type Expression, loadParser, parseExpression } from './expression.ts';
 
 await loadParser();
 
 function checkOf(expression: Expression, vector: Vector, secret: string): RequestCheck {
-  return expression.compile({ secrets: new Map([['s', secret]]), publicUrl: publicUrlOf(vector) });
+  return compileCheck(expression, { secrets: new Map([['s', secret]]), publicUrl: publicUrlOf(vector) });
 }
 
 /** Other than the given text in its last character that counts. */

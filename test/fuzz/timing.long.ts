@@ -12,6 +12,7 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { before, test } from 'node:test';
 import type { RequestCheck, CheckRequest } from '../../src/types/request.ts';
+import { compileCheck } from '../../src/validate/compile.ts';
 import { loadParser, parseExpression } from '../../src/validate/expression.ts';
 import { seededRandom } from '../support/random.ts';
 
@@ -95,7 +96,10 @@ function hmac(): string {
 
 function compiled(text: string, value = secret): () => RequestCheck {
   return () =>
-    parseExpression(text, { secrets: ['s'] }).compile({ secrets: new Map([['s', value]]), publicUrl: null });
+    compileCheck(parseExpression(text, { secrets: ['s'] }), {
+      secrets: new Map([['s', value]]),
+      publicUrl: null,
+    });
 }
 
 const other = (char: string): string => (char === '0' ? '1' : '0');

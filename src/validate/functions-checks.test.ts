@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { keyedHmac } from './functions-digests.ts';
+import { keyedHmac } from './functions-checks.ts';
 
 const algorithms = ['md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512'];
 
