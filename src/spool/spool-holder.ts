@@ -238,7 +238,11 @@ export class SpoolHolder implements Closable {
   async start(): Promise<void> {
     const { settings } = this.#parts;
     const isWanted = settings.spool === 'fallback' || settings.spoolDir !== null;
-    if (isWanted || existsSync(spoolFolder(settings))) this.#spools = await openSpools(this.#parts);
+    if (!isWanted && !existsSync(spoolFolder(settings))) return;
+    const opening = openSpools(this.#parts).then((opened) => void (this.#spools = opened));
+    // So that `confirmed` does not open them, too.
+    this.#opening = opening.catch(() => undefined);
+    await opening;
   }
 
   /** Called when the catalog of a database is known to match the engine. Never throws, takes no time. */
