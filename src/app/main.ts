@@ -57,7 +57,6 @@ import { stopService } from './stopping.ts';
 import { openTracer } from './telemetry.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
 import type { Stopped } from './stopping.ts';
-import type { DatabaseSpool } from '../spool/database-spool.ts';
 import type { Settings } from '../config/settings.ts';
 import { loadParser } from '../validate/expression.ts';
 import { listenerCount, webhookDoorOf, withoutListenTls } from './webhook-doors.ts';
@@ -103,8 +102,7 @@ export async function openService({
   const tracer = openTracer(settings, version, observe, closer);
   const shared = { settings, engine, guards, keys, version, observe, tracer, refused: tail.stored };
   const bounds = { limits: boundsOf(settings), retries: true, oneOfSeveral: null, hold: held.hold };
-  const spoolOpened = (kept: DatabaseSpool) => desk.opened(kept);
-  const deps = await openWebhookRooms({ ...shared, ...bounds, openDoor, spoolOpened }, closer);
+  const deps = await openWebhookRooms({ ...shared, ...bounds, openDoor, desk }, closer);
   const { listener, catalog } = deps;
   const { sqlDoor, gateway, eventDepths } = await openSqlAndEvents({ ...deps, ...shared }, closer);
   const [listen, sql] = [listener.address, sqlDoor.address];

@@ -6,7 +6,12 @@
 import { Lanes } from '../batch/lanes.ts';
 import { Catalog } from '../catalog/catalog.ts';
 import { TableCompiler } from '../catalog/table-compiler.ts';
+import { SenderHandshakes } from '../ingest/handshake.ts';
+import { Ingest } from '../ingest/ingest.ts';
+import type { Stages } from '../ingest/ingest.ts';
+import { RequestStreams } from '../ingest/ingest-stream.ts';
 import { Learning } from '../ingest/learning.ts';
+import { Retry } from '../ingest/retry.ts';
 import { Sns } from '../ingest/sns.ts';
 import { KeySets } from '../validate/key-sets.ts';
 import { createApiCall, createFetch, publicNetwork } from '../access/outgoing.ts';
@@ -18,10 +23,11 @@ import type { Engine } from '../engine/engine.ts';
 import { writerName } from '../engine/login-names.ts';
 import { OwnerLogins } from '../engine/owner-logins.ts';
 import type { LoginPasswords } from '../engine/owner-logins.ts';
-import type { Stages } from '../ingest/ingest.ts';
+import type { Disk } from '../ingest/spooling.ts';
 import type { StreamFence } from '../ingest/stream-fence.ts';
 import type { Closable, Closer } from '../kit/closer.ts';
 import type { ListenerOptions } from '../listen/http.ts';
+import { doorAt } from '../host/ports.ts';
 import { monotonicMs, observers } from '../observe/context.ts';
 import type { StageContext } from '../observe/context.ts';
 import { Retention } from '../keep/retention.ts';
@@ -29,7 +35,7 @@ import { Reconciliation } from '../reconcile/reconcile.ts';
 import { IntoRisingWave } from '../risingwave/into.ts';
 import { ConflictingDeliveries } from '../reject/conflicting-deliveries.ts';
 import { Rejects } from '../reject/rejected-requests.ts';
-import type { KeptRequest, RetryRejected, StoredRefusal } from '../types/journal.ts';
+import type { RetryRejected, StoredRefusal } from '../types/journal.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import { createLoginPasswords } from '../secrets/login-passwords.ts';
@@ -38,9 +44,8 @@ import type { Settings } from '../config/settings.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
 import type { DatabaseSpool } from '../spool/database-spool.ts';
 import type { SpoolClient } from './listeners/spool-client.ts';
+import type { SpoolServer } from './listeners/spool-server.ts';
 import { rememberTables, SpoolHolder } from '../spool/spool-holder.ts';
-import type { SpoolParts } from '../spool/spool-holder.ts';
-import { openWebhooks } from './webhook-door.ts';
 
 /** What the rooms for webhooks are made of. */
 export interface WebhookParts<Door extends Closable> extends Omit<StageContext, 'clock'> {
@@ -63,8 +68,8 @@ export interface WebhookParts<Door extends Closable> extends Omit<StageContext, 
   readonly refused: (rows: readonly StoredRefusal[]) => void;
   /** null: nothing is traced. */
   readonly tracer: Tracer | null;
-  /** Called for each spool that is opened here. */
-  readonly spoolOpened?: (kept: DatabaseSpool) => void;
+  /** Is told of each spool that is opened here; null: none is. */
+  readonly desk: SpoolServer | null;
 }
 
 /** What is open then. */
@@ -89,19 +94,19 @@ export async function openWebhookRooms<Door extends Closable>(
   options: WebhookParts<Door>,
   closer: Closer,
 ): Promise<OpenWebhooks<Door>> {
-  const { settings, engine, guards, limits, observe, openDoor, tracer } = options;
+  const { engine, guards, limits, observe, oneOfSeveral, desk } = options;
   const clock = monotonicMs;
   const sealing = createSealing(options.keys);
-  const rejects = openRejects(options, (request) => retry(request), clock, closer);
+  // Nothing is retried before the first answer of the engine.
+  const store: RetryRejected = (request) => retry.store(request);
+  const rejects = openRejects(options, store, clock, closer);
   const { logins, verifier } = openLogins(options, closer);
   const keeper = options.retries ? new Retention({ engine, logins, limits, observe, clock }) : null;
   closer.add('keep', () => keeper?.close());
-  let confirmed: (database: string) => void = () => undefined;
-  const fetched = { ...options, sealing, store: (request: KeptRequest) => retry(request) };
-  const reconciler = openReconciler(fetched, (database) => catalog.known(database));
+  const reconciler = openReconciler({ ...options, sealing, store }, (database) => catalog.known(database));
   closer.add('reconcile', () => reconciler?.close());
   const catalog = await Catalog.open({
-    onConfirmed: (database) => confirmed(database),
+    onConfirmed: (database) => spool?.confirmed(database),
     onServed: (database) => {
       rejects.serve(database);
       keeper?.serve(database);
@@ -117,7 +122,7 @@ export async function openWebhookRooms<Door extends Closable>(
     clock,
   });
   closer.add('catalog', () => catalog.close());
-  const name = options.oneOfSeveral?.commitName;
+  const name = oneOfSeveral?.commitName;
   const pools = new CommitPools(commitEngine(engine, logins), limits, name, observe);
   closer.add('commit connections', () => pools.close());
   const told = observers(observe, rejects.readers);
@@ -126,39 +131,60 @@ export async function openWebhookRooms<Door extends Closable>(
   closer.add('RisingWave connections', () => elsewhere.close());
   const lanes = new Lanes(new Commit(commit, elsewhere, options.tracer), { limits, clock });
   closer.add('lanes', () => lanes.close());
-  const spool = await openSpool({ ...options, sealing, catalog, commit, elsewhere, clock, lanes }, closer);
+  const opened = (kept: DatabaseSpool) => desk?.opened(kept);
+  const ofSpool = { ...options, sealing, catalog, commit, elsewhere, clock, lanes, opened };
+  const spool = oneOfSeveral === null ? new SpoolHolder(ofSpool) : null;
+  closer.add('spool', () => spool?.close());
+  const disk = spool ?? oneOfSeveral?.link ?? null;
+  const retry = new Retry({ catalog, lanes, gate: guards.gate, disk, clock });
+  await (spool?.start() ?? rememberTables(ofSpool));
   // Once the lanes are empty: a hand-over may take long.
   closer.add('hand-over into RisingWave', () => elsewhere.stop());
-  confirmed = (database) => spool?.confirmed(database);
 
   // Waits for an engine that is reachable, so that ready means ready, and a proxy sees a starting Headgate as down rather than
   // failing; if the engine is unreachable, requests are answered 503.
   await catalog.opened();
-  confirmed(engine.defaultDatabase);
-  const disk = spool ?? options.oneOfSeveral?.link ?? null;
-  const fence = options.oneOfSeveral?.fence ?? null;
-  const apart = new ConflictingDeliveries(pools, limits, options.refused);
-  const learning = new Learning(sealing, pools, catalog, observe);
-  const sns = openSns(settings, learning, { observe, clock, limits });
-  const kept = { rejects, apart, hold: options.hold, disk, fence };
-  const stages = {
-    settings,
-    catalog,
-    lanes,
-    guards,
-    learning,
-    sns,
-    tracer,
-    ...kept,
-    observe: told,
-    clock,
-    limits,
-  };
-  const { listener, retry } = await openWebhooks(stages, openDoor);
+  spool?.confirmed(engine.defaultDatabase);
+  const rooms = { sealing, catalog, pools, lanes, rejects, disk, observe: told, clock };
+  const listener = await openListener(options, rooms);
   closer.add('listener', () => listener.close());
   // Before the lanes, through which it stores.
   closer.add('reconcile', () => reconciler?.close());
   return { sealing, rejects, keeper, reconciler, catalog, logins, pools, lanes, spool, listener };
+}
+
+/** The listener, and what its requests pass. */
+function openListener<Door extends Closable>(
+  options: WebhookParts<Door>,
+  rooms: Pick<OpenWebhooks<Door>, 'sealing' | 'catalog' | 'pools' | 'lanes' | 'rejects'> &
+    Pick<StageContext, 'observe' | 'clock'> & { readonly disk: Disk | null },
+): Promise<Door> {
+  const { settings, guards, limits, oneOfSeveral } = options;
+  const { pools, observe, clock } = rooms;
+  const learning = new Learning(rooms.sealing, pools, rooms.catalog, options.observe);
+  const stages = { ...rooms, settings, gate: guards.gate, limits };
+  const handshakes = new SenderHandshakes({ ...stages, learning });
+  return options.openDoor({
+    ...doorAt(settings, 'listen'),
+    bodyBytesMax: settings.bodyBytesMax,
+    fastPath: settings.fastPath,
+    websocketOrigins: settings.websocketOrigins,
+    limits,
+    observe,
+    now: Date.now,
+    tls: guards.listenTls,
+    gate: guards.gate,
+    tracer: options.tracer,
+    ingest: new Ingest({
+      ...stages,
+      handshakes,
+      sns: openSns(settings, learning, { observe: options.observe, clock, limits }),
+      apart: new ConflictingDeliveries(pools, limits, options.refused),
+      hold: options.hold,
+    }),
+    handshakes,
+    streams: new RequestStreams({ ...stages, fence: oneOfSeveral?.fence ?? null }),
+  });
 }
 
 function openCompiler({
@@ -246,22 +272,6 @@ function openSns(
   const services = allowed.split(',');
   const allows = { sns: services.includes('sns'), eventGrid: services.includes('event_grid') };
   return new Sns(allows, createFetch(publicNetwork, context.limits), learning, context);
-}
-
-/** null: another process keeps the spool. */
-async function openSpool(
-  parts: Omit<SpoolParts, 'opened'> & Pick<WebhookParts<Closable>, 'oneOfSeveral' | 'spoolOpened'>,
-  closer: Closer,
-): Promise<SpoolHolder | null> {
-  const { oneOfSeveral, spoolOpened: opened = () => undefined } = parts;
-  if (oneOfSeveral !== null) {
-    await rememberTables(parts);
-    return null;
-  }
-  const spool = new SpoolHolder({ ...parts, opened });
-  closer.add('spool', () => spool.close());
-  await spool.start();
-  return spool;
 }
 
 /** Releases a database that is about to be dropped or renamed. */

@@ -72,5 +72,5 @@ export interface KeptRequest {
   readonly fetched?: true;
 }
 
-/** Runs a kept request through the stages again, without its check. Never rejects with Refused. */
+/** `Retry.store` of ingest/retry.ts, a later room than those that call it: runs a kept request through the stages again, without its check. Never rejects with Refused. */
 export type RetryRejected = (request: KeptRequest) => Promise<Outcome>;

@@ -84,7 +84,7 @@ export async function serveListener(
     const fence = new Fence((id, left) => send({ kind: 'fence', id, left }));
     const link = new SpoolClient((it) => send({ kind: 'spool', said: it }));
     const oneOfSeveral = { fence, commitName, link };
-    const ofOne = { retries: false, hold: held.hold, refused: outcomes.stored };
+    const ofOne = { retries: false, desk: null, hold: held.hold, refused: outcomes.stored };
     const opened = await openWebhookRooms(
       { settings, engine, keys, guards, limits, observe, tracer, openDoor, oneOfSeveral, ...ofOne },
       closer,
