@@ -17,7 +17,7 @@ import type { Asked } from './request-sessions.ts';
 import { RetryRoutes } from './retry-routes.ts';
 import { RoleRoutes } from './role-routes.ts';
 import type { RoleAnswers } from './role-routes.ts';
-import { RunningStatements } from './sql.ts';
+import { RunningStatements } from './running-statements.ts';
 import { SenderRoutes } from './sender-routes.ts';
 import type { SenderAnswers } from './sender-routes.ts';
 import { TailStreams } from './stream.ts';

@@ -11,7 +11,8 @@ import type { LoginRequest, SharedCall, SharedKey, SharedLogin } from './api.ts'
 import { isText, malformed, readObject } from './body.ts';
 import type { BodyMembers } from './body.ts';
 import { writeJson, writeSqlError } from './headers.ts';
-import type { RunningStatements, SqlDoorAt } from './sql.ts';
+import type { RunningStatements } from './running-statements.ts';
+import type { SqlDoorAt } from './sql.ts';
 import { tokenOf } from './request-sessions.ts';
 import type { Asked, RequestSessions, RoleUser } from './request-sessions.ts';
 import type { SharedLink } from './login-links.ts';

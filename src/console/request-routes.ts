@@ -10,7 +10,7 @@ import { findRequest, listRequests } from './request-list.ts';
 import type { RequestSources } from './request-list.ts';
 import { goneOf } from './request-sessions.ts';
 import type { Asked, RequestSessions } from './request-sessions.ts';
-import type { RunningStatements } from './sql.ts';
+import type { RunningStatements } from './running-statements.ts';
 import { ownedTable } from './statements.ts';
 import { KnownRights } from './stream.ts';
 

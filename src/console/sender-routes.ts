@@ -13,7 +13,7 @@ import { isHmacForm } from './custom-hmac.ts';
 import { writeJson } from './headers.ts';
 import { goneOf } from './request-sessions.ts';
 import type { Asked, RequestSessions } from './request-sessions.ts';
-import type { RunningStatements } from './sql.ts';
+import type { RunningStatements } from './running-statements.ts';
 import { tryHmac, variantsMax } from './try-hmac.ts';
 
 /** What other rooms know of senders. */
