@@ -4,17 +4,10 @@
  * is remembered briefly, one that was not is looked up again. Refuses with what the lookup refuses with.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Intake, Target } from '../types/target.ts';
+import type { Target } from '../types/target.ts';
 import type { StageContext } from '../observe/context.ts';
 import { Refused } from '../errors/refusals.ts';
-
-/** How relations are found: by PostgreSQL's catalog (gateway/relations.ts), or by RisingWave's (risingwave/relations.ts). */
-export interface Lookup<Row, Mode> {
-  /** Throws Refused, or the engine's error. */
-  look(name: string): Promise<Row>;
-  /** Throws Refused. */
-  toTarget(name: string, row: Row, mode: Mode): Target;
-}
+import type { Lookup } from './find-relations.ts';
 
 interface KnownRelation<Row, Mode> {
   readonly row: Row;
@@ -50,16 +43,11 @@ export class KnownRelations<Row, Mode> {
     }
   }
 
-  async #findAnew(name: string, mode: Mode, sinceMs: number): Promise<Target> {
-    // Refused requests are many at a time, and cost a bounded part of the engine's time.
-    const { clock, limits } = this.#context;
-    const restMs = (this.#known.get(name)?.askedAtMs ?? -Infinity) + limits.catalogMissIntervalMs - clock();
-    if (restMs > 0) await delay(restMs);
-    for (;;) {
-      const known = this.#remembered(name, sinceMs) ?? (await this.#lookTogether(name));
-      // It may be a lookup that had begun before.
-      if (known.askedAtMs >= sinceMs) return this.#targetOf(name, known, mode);
-    }
+  #remembered(name: string, sinceMs: number): KnownRelation<Row, Mode> | null {
+    const { limits, clock } = this.#context;
+    const known = this.#known.get(name);
+    const isKnown = known !== undefined && known.askedAtMs >= sinceMs;
+    return isKnown && clock() - known.askedAtMs < limits.relationAgeMs ? known : null;
   }
 
   #targetOf(name: string, known: KnownRelation<Row, Mode>, mode: Mode): Target {
@@ -71,17 +59,16 @@ export class KnownRelations<Row, Mode> {
     return target;
   }
 
-  /** Called when the engine has said that the relation has changed. */
-  forget(name: string): void {
-    this.#known.delete(name);
-    this.#looking.delete(name);
-  }
-
-  #remembered(name: string, sinceMs: number): KnownRelation<Row, Mode> | null {
-    const { limits, clock } = this.#context;
-    const known = this.#known.get(name);
-    const isKnown = known !== undefined && known.askedAtMs >= sinceMs;
-    return isKnown && clock() - known.askedAtMs < limits.relationAgeMs ? known : null;
+  async #findAnew(name: string, mode: Mode, sinceMs: number): Promise<Target> {
+    // Refused requests are many at a time, and cost a bounded part of the engine's time.
+    const { clock, limits } = this.#context;
+    const restMs = (this.#known.get(name)?.askedAtMs ?? -Infinity) + limits.catalogMissIntervalMs - clock();
+    if (restMs > 0) await delay(restMs);
+    for (;;) {
+      const known = this.#remembered(name, sinceMs) ?? (await this.#lookTogether(name));
+      // It may be a lookup that had begun before.
+      if (known.askedAtMs >= sinceMs) return this.#targetOf(name, known, mode);
+    }
   }
 
   #remember(name: string, row: Row, askedAtMs: number): KnownRelation<Row, Mode> {
@@ -124,26 +111,10 @@ export class KnownRelations<Row, Mode> {
       if (this.#looking.get(name) === look) this.#looking.delete(name);
     }
   }
-}
 
-/** What a gateway takes of a request: one JSON document, whose keys fill the columns of the same name. */
-export const plainIntake: Intake = {
-  format: 'json',
-  batched: false,
-  document: null,
-  unknown: 'ignore',
-  includes: [],
-  hiddenHeaders: new Set(),
-};
-
-export function notFound(name: string): Refused {
-  return new Refused('relation_not_found', `no such table "${name}"`);
-}
-
-export function notWritable(name: string, why: string): Refused {
-  return new Refused('relation_not_writable', `"${name}" ${why}`);
-}
-
-export function keyMissing(name: string): Refused {
-  return new Refused('key_missing', `"${name}" has no primary key that a row could say`);
+  /** Called when the engine has said that the relation has changed. */
+  forget(name: string): void {
+    this.#known.delete(name);
+    this.#looking.delete(name);
+  }
 }

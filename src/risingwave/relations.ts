@@ -2,8 +2,9 @@
  * Tables of one RisingWave database, by the names that applications give them. Takes a name as SQL writes it, returns Targets; refuses
  * with `relation_not_found`, `relation_not_writable` and `key_missing`. Uses the database through the one function that it is given.
  */
-import { keyMissing, notFound, notWritable, plainIntake } from '../relations/known-relations.ts';
-import type { KnownRelations, Lookup } from '../relations/known-relations.ts';
+import { keyMissing, notFound, notWritable, plainIntake } from '../relations/find-relations.ts';
+import type { Lookup } from '../relations/find-relations.ts';
+import type { KnownRelations } from '../relations/known-relations.ts';
 import type { Target } from '../types/target.ts';
 import { literal } from './literal.ts';
 import { parseType } from './types.ts';
