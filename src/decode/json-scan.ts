@@ -44,6 +44,7 @@ export interface JsonScanOptions {
   readonly asText?: boolean;
 }
 
+/** DocumentKeys, which compares them with the columns of a table (document-keys.ts). */
 export interface KeySink {
   /** A document begins. */
   begin(): void;

@@ -57,7 +57,7 @@ export function planOf(target: Target, options: DecodeOptions): RowPlan {
   return options === defaultOptions ? ordinary(target) : makePlan(target.shape, target.intake, options);
 }
 
-/** For rows whose keys are columns whatever the table's intake says. */
+/** For rows whose keys are columns whatever the table's intake says; made once for a shape. */
 export const planByKeys = rememberedOf((shape: Shape): RowPlan => {
   const intake = { document: null, includes: [], unknown: 'ignore', format: 'json' } as const;
   // Events of the gateway have the values of their columns.
