@@ -4,7 +4,7 @@
  * each Headgate reports what it sees; alerts about this Headgate alone are always reported.
  */
 import { randomUUID } from 'node:crypto';
-import type { Catalog } from '../catalog/catalog.ts';
+import type { CatalogDatabases } from '../catalog/databases.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 import { keyOf } from './conditions.ts';
@@ -28,11 +28,11 @@ export interface ClaimSource {
 }
 
 export class SharedAlerts implements ClaimSource {
-  readonly #catalog: Pick<Catalog, 'asked'>;
+  readonly #databases: Pick<CatalogDatabases, 'asked'>;
   readonly #me = randomUUID();
 
-  constructor(catalog: Pick<Catalog, 'asked'>) {
-    this.#catalog = catalog;
+  constructor(databases: Pick<CatalogDatabases, 'asked'>) {
+    this.#databases = databases;
   }
 
   async claim(conditions: readonly AlertCondition[]): Promise<readonly ClaimResult[]> {
@@ -67,7 +67,7 @@ export class SharedAlerts implements ClaimSource {
 
   /** Empty if the database cannot be queried. */
   async #rows<Row extends object>(database: string, sql: string): Promise<readonly Row[]> {
-    return (await this.#catalog.asked<Row>(database, sql).catch(() => null)) ?? [];
+    return (await this.#databases.asked<Row>(database, sql).catch(() => null)) ?? [];
   }
 }
 

@@ -2,7 +2,7 @@
  * Which tables with the option `reconcile` still lack deliveries that were announced more than an hour ago, in the last seven days, or whose log could not be
  * read three times in a row. Takes a database that has the catalog.
  */
-import type { Catalog } from '../catalog/catalog.ts';
+import type { CatalogDatabases } from '../catalog/databases.ts';
 import { limits } from '../config/limits.ts';
 import type { OpenGap } from './rules.ts';
 
@@ -25,10 +25,10 @@ const gapsSql = `
 
 /** null: not known at present. */
 export async function openGaps(
-  catalog: Pick<Catalog, 'asked'>,
+  databases: Pick<CatalogDatabases, 'asked'>,
   database: string,
 ): Promise<readonly OpenGap[] | null> {
-  const rows = await catalog.asked<GapRow>(database, gapsSql).catch(() => null);
+  const rows = await databases.asked<GapRow>(database, gapsSql).catch(() => null);
   return (
     rows?.map(({ schema_name: schema, table_name: table, missing, problem }) => ({
       labels: { database, schema, table },

@@ -4,7 +4,7 @@
  * minutes with a request, in the day before the last request. Only tables that are busy around the clock are judged: those whose day has no pause of
  * more than six hours, and at least ten such minutes. After a week of silence, a table no longer counts.
  */
-import type { Catalog } from '../catalog/catalog.ts';
+import type { CatalogDatabases } from '../catalog/databases.ts';
 import { limits } from '../config/limits.ts';
 import type { Labels, SilentTable } from './rules.ts';
 
@@ -37,12 +37,12 @@ const silentSql = `
 
 /** null: not known at present. */
 export async function silentTables(
-  catalog: Pick<Catalog, 'asked'>,
+  databases: Pick<CatalogDatabases, 'asked'>,
   database: string,
   upMinutes: number,
   isKnown: (labels: Labels) => boolean,
 ): Promise<readonly SilentTable[] | null> {
-  const rows = await catalog.asked<SilentRow>(database, silentSql).catch(() => null);
+  const rows = await databases.asked<SilentRow>(database, silentSql).catch(() => null);
   if (rows === null) return null;
   return rows.flatMap(({ schema_name: schema, table_name: table, past, pause }) => {
     const labels = { database, schema, table };

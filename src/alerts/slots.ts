@@ -2,7 +2,7 @@
  * Who follows the log of a database, and how far behind they are. Takes a database that has the catalog; returns its logical slots, except temporary
  * ones. Too much is half of what the server lets a slot hold, or `alertSlotBytesMax` if that is unlimited.
  */
-import type { Catalog } from '../catalog/catalog.ts';
+import type { CatalogDatabases } from '../catalog/databases.ts';
 import { limits } from '../config/limits.ts';
 import type { ReplicationSlot } from './rules.ts';
 
@@ -23,9 +23,9 @@ const slotsSql = `
 
 /** null: not known at present. */
 export async function slotsOf(
-  catalog: Pick<Catalog, 'asked'>,
+  databases: Pick<CatalogDatabases, 'asked'>,
   database: string,
 ): Promise<readonly ReplicationSlot[] | null> {
-  const rows = await catalog.asked<SlotRow>(database, slotsSql).catch(() => null);
+  const rows = await databases.asked<SlotRow>(database, slotsSql).catch(() => null);
   return rows?.map(({ slot, ...rest }) => ({ ...rest, labels: { database, slot } })) ?? null;
 }

@@ -31,7 +31,7 @@ export interface AdminParts {
   readonly sql: { readonly host: string; readonly port: number };
   readonly gateway: { readonly host: string; readonly port: number };
   readonly metrics: Metrics;
-  readonly catalog: ConsoleParts['catalog'] & AlertParts['catalog'];
+  readonly databases: ConsoleParts['databases'] & AlertParts['databases'];
   readonly signs: ObservedConditions;
   /** Of this process only. */
   readonly tail: TailSource;
@@ -63,7 +63,7 @@ export async function openAdminPort(parts: AdminParts, closer: Closer): Promise<
       sql,
       gateway,
       observe: parts.observe,
-      catalog: parts.catalog,
+      databases: parts.databases,
       tail: listeners?.tail ?? parts.tail,
       ready,
       held: (of) => listeners?.held(of) ?? parts.held(of),

@@ -20,7 +20,8 @@ import { consoleIsOn } from '../host/door-settings.ts';
 import { pageFolder } from './program-files.ts';
 import { ownBase } from '../ddl/endpoints.ts';
 import { replayed } from '../console/replay.ts';
-import type { Catalog } from '../catalog/catalog.ts';
+import type { CatalogDatabases } from '../catalog/databases.ts';
+import { shownOf } from '../catalog/role-queries.ts';
 import type { ReplayListener } from '../console/replay.ts';
 import { makeSecret, senderInfos, sendTest, whichSender, wrongSecret } from '../console/senders.ts';
 
@@ -34,7 +35,7 @@ export interface ConsoleParts {
   readonly listen: { readonly host: string; readonly port: number } | null;
   readonly sql: { readonly host: string; readonly port: number };
   readonly gateway: { readonly host: string; readonly port: number };
-  readonly catalog: ReplayListener['catalog'] & Pick<Catalog, 'shown'>;
+  readonly databases: ReplayListener['databases'] & Pick<CatalogDatabases, 'get'>;
   readonly tail: TailSource;
   readonly held: (of: HeldQuestion) => Promise<HeldRequest | null>;
   readonly health: () => Promise<Health>;
@@ -67,13 +68,13 @@ export async function openConsoleOf(parts: ConsoleParts, closer: Closer): Promis
       whichSender,
       unusable: async (name, oids) =>
         Object.fromEntries(
-          (await parts.catalog.shown(name, new Set(oids))).flatMap(({ oid, unusable }) =>
+          (await shownOf(parts.databases, name, new Set(oids))).flatMap(({ oid, unusable }) =>
             unusable === null ? [] : [[String(oid), unusable]],
           ),
         ),
-      send: (test, who) => sendTest(test, who, { ...about(parts, '', database), catalog: parts.catalog }),
+      send: (test, who) => sendTest(test, who, { ...about(parts, '', database), databases: parts.databases }),
       replay: (replay, who) =>
-        replayed(replay, who, { ...about(parts, '', database), catalog: parts.catalog }),
+        replayed(replay, who, { ...about(parts, '', database), databases: parts.databases }),
       health: parts.health,
       ready: parts.ready,
       machine: parts.machine,

@@ -108,7 +108,7 @@ export async function openService({
   const [listen, sql] = [listener.address, sqlDoor.address];
   const doorsSoFar = { listener, sql, gateway: gateway.address, metrics };
   const made = await openCertificate({ ...deps, ...shared }, reloadOf(guards, listener, settings), closer);
-  const seen = { catalog, signs, tail, ready: whyNotReady, certificate: made.standing };
+  const seen = { databases: catalog.databases, signs, tail, ready: whyNotReady, certificate: made.standing };
   const { admin, console } = await openAdminPort(
     {
       ...shared,
@@ -163,7 +163,11 @@ function factsOf(engine: Engine, { publicUrl }: Settings): object {
 function unavailableOf(engine: Engine, writes: WriteWatch | null, deps: OpenWebhooks<WebhookDoor>) {
   const inProcesses = deps.listener.listeners?.unavailable ?? null;
   return (
-    engine.unavailable ?? engine.readOnly ?? writes?.unavailable ?? deps.catalog.unavailable ?? inProcesses
+    engine.unavailable ??
+    engine.readOnly ??
+    writes?.unavailable ??
+    deps.catalog.databases.unavailable ??
+    inProcesses
   );
 }
 
@@ -222,13 +226,14 @@ async function openSqlAndEvents(
 
 /** For the SQL door and for POST /v1/sql. `releaseMore` releases connections to a database that were opened later. */
 function createSqlRewriter(deps: ServerParts, releaseMore: (database: string) => Promise<void>): RewriteSql {
-  const { settings, catalog, sealing, listener } = deps;
+  const { settings, sealing, listener } = deps;
+  const { databases } = deps.catalog;
   const rights = new DatabaseRights(deps.engine);
   const context = new StatementContext({
     settings,
-    catalog,
+    databases,
     sealing,
-    endpoints: new Endpoints(catalog, settings, listener.address),
+    endpoints: new Endpoints(databases, settings, listener.address),
     spooled: (database) => deps.spool?.shown(database) ?? {},
     onEnsured: async (database) =>
       listener.listeners?.tell({ what: 'ensure', database }, limits.catalogWaitMs),
@@ -266,7 +271,7 @@ async function openEvents(
         null,
       sql: rooms.sql,
       events: rooms.events,
-      tokens: own ? askTokens(deps.catalog) : null,
+      tokens: own ? askTokens(deps.catalog.databases) : null,
     },
     metrics: null,
     observe,

@@ -1,7 +1,7 @@
 /** Connects the alerts to what they watch. Part of the composition root. */
 import { createPost } from '../access/outgoing.ts';
 import type { Metrics } from '../admin/metrics.ts';
-import type { Catalog } from '../catalog/catalog.ts';
+import type { CatalogDatabases } from '../catalog/databases.ts';
 import type { Closer } from '../kit/closer.ts';
 import { limits } from '../config/limits.ts';
 import { monotonicMs } from '../observe/context.ts';
@@ -20,7 +20,7 @@ import { slotsOf } from '../alerts/slots.ts';
 export interface AlertParts {
   readonly settings: Settings;
   readonly version: string;
-  readonly catalog: Pick<Catalog, 'asked'>;
+  readonly databases: Pick<CatalogDatabases, 'asked'>;
   readonly signs: ObservedConditions;
   readonly listener: Pick<WebhookDoor, 'listeners'>;
   readonly metrics: Metrics;
@@ -30,7 +30,7 @@ export interface AlertParts {
 
 /** Does nothing if no URL is set. */
 export function openAlerts(parts: AlertParts, closer: Closer): void {
-  const { settings, catalog, listener, metrics } = parts;
+  const { settings, databases, listener, metrics } = parts;
   const { alertUrl, alertForm: form, alertSeconds, dataDir } = settings;
   if (alertUrl === null) return;
   const clock = monotonicMs;
@@ -49,10 +49,10 @@ export function openAlerts(parts: AlertParts, closer: Closer): void {
     metrics: () => listener.listeners?.metricsText(metrics) ?? metrics.text(),
     disk: () => diskSpace(dataDir),
     // While it was not listening nothing could arrive.
-    silent: (database, isKnown) => silentTables(catalog, database, (clock() - beganMs) / 60_000, isKnown),
-    slots: (database) => slotsOf(catalog, database),
-    gaps: (database) => openGaps(catalog, database),
-    sharing: new SharedAlerts(catalog),
+    silent: (database, isKnown) => silentTables(databases, database, (clock() - beganMs) / 60_000, isKnown),
+    slots: (database) => slotsOf(databases, database),
+    gaps: (database) => openGaps(databases, database),
+    sharing: new SharedAlerts(databases),
     nowMs: Date.now,
     clock,
   }).start();

@@ -105,7 +105,7 @@ export async function openWebhookRooms<Door extends Closable>(
   closer.add('keep', () => keeper?.close());
   const reconciler = openReconciler({ ...options, sealing, store }, (database) => catalog.known(database));
   closer.add('reconcile', () => reconciler?.close());
-  const catalog = await Catalog.open({
+  const catalog = new Catalog({
     onConfirmed: (database) => spool?.confirmed(database),
     onServed: (database) => {
       rejects.serve(database);
@@ -121,7 +121,7 @@ export async function openWebhookRooms<Door extends Closable>(
     observe,
     clock,
   });
-  closer.add('catalog', () => catalog.close());
+  closer.add('catalog', () => catalog.databases.close());
   const name = oneOfSeveral?.commitName;
   const pools = new CommitPools(commitEngine(engine, logins), limits, name, observe);
   closer.add('commit connections', () => pools.close());
@@ -143,7 +143,7 @@ export async function openWebhookRooms<Door extends Closable>(
 
   // Waits for an engine that is reachable, so that ready means ready, and a proxy sees a starting Headgate as down rather than
   // failing; if the engine is unreachable, requests are answered 503.
-  await catalog.opened();
+  await catalog.databases.opened();
   spool?.confirmed(engine.defaultDatabase);
   const rooms = { sealing, catalog, pools, lanes, rejects, disk, observe: told, clock };
   const listener = await openListener(options, rooms);
@@ -285,7 +285,7 @@ export async function releaseDatabase(
   }: Pick<OpenWebhooks<Closable>, 'catalog' | 'pools' | 'rejects' | 'keeper' | 'reconciler'>,
   database: string,
 ): Promise<void> {
-  await catalog.release(database);
+  await catalog.databases.release(database);
   await pools.release(database);
   await rejects.release(database);
   await keeper?.release(database);

@@ -4,7 +4,10 @@
  */
 import { SqlFailure } from '../errors/refusals.ts';
 import type { RequestCheck } from '../types/request.ts';
-import { openSecrets } from './table-compiler.ts';
+import type { CatalogDatabases } from './databases.ts';
+import { readTables } from './queries.ts';
+import { readSecrets } from './role-queries.ts';
+import { openSecrets } from './seals.ts';
 import type { CatalogRow, FoundSecret } from './catalog-rows.ts';
 import { makeCheck, ofTopics, snsOf } from './target.ts';
 import type { Compiles } from './target.ts';
@@ -36,7 +39,19 @@ export interface Candidate {
   readonly readNow: ReadonlySet<string>;
 }
 
-export function candidateOf(
+/** Throws SqlFailure, Refused, or the engine's error. */
+export async function candidateOf(
+  databases: Pick<CatalogDatabases, 'client' | 'compiler'>,
+  question: CandidateQuestion,
+): Promise<Candidate> {
+  const client = await databases.client(question.database);
+  const ids = question.secrets.flatMap(({ id }) => id ?? []);
+  const secrets = await readSecrets(client, question.me, ids);
+  const { rows } = await readTables(client, [question.oid]);
+  return compiled(rows[0], secrets, question, databases.compiler);
+}
+
+function compiled(
   row: CatalogRow | undefined,
   found: readonly FoundSecret[],
   { expression, payload, secrets: named }: CandidateQuestion,

@@ -4,10 +4,11 @@
  * on accepting rows. Throws if VALIDATE or its secrets do not open.
  */
 import type { HandshakeRule, TableAnswers } from '../types/answers.ts';
-import { openAnswer, openCheck } from './seals.ts';
+import { formatOf } from './catalog-rows.ts';
+import type { CatalogRow } from './catalog-rows.ts';
+import { openAnswer, openCheck, openSecrets } from './seals.ts';
 import type { SealedAnswer } from './seals.ts';
-import { formatOf, openSecrets } from './table-compiler.ts';
-import type { TableCompiler, TableRow } from './table-compiler.ts';
+import type { TableCompiler } from './table-compiler.ts';
 
 /** A clause, opened: never stored, never logged. */
 interface AnswerSource extends SealedAnswer {
@@ -26,14 +27,14 @@ export const noAnswers: CompiledAnswers = { made: null, problem: null };
 
 /** VALIDATE is known to open. */
 export function makeAnswers(
-  row: TableRow,
+  row: CatalogRow,
   compiler: Pick<TableCompiler, 'open' | 'compileAnswers'>,
 ): CompiledAnswers {
   return row.answers.length === 0 ? noAnswers : compileClauses(row, compiler);
 }
 
 function compileClauses(
-  row: TableRow,
+  row: CatalogRow,
   compiler: Pick<TableCompiler, 'open' | 'compileAnswers'>,
 ): CompiledAnswers {
   const problems: string[] = [];
@@ -68,7 +69,7 @@ function compileClauses(
 /** Adds the secret that a rule learns, and what is known of it. */
 function learning(
   rule: HandshakeRule,
-  { answers }: TableRow,
+  { answers }: CatalogRow,
   sources: readonly AnswerSource[],
 ): HandshakeRule {
   const source = sources.find(({ place }) => place === rule.place);

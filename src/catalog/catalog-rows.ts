@@ -1,6 +1,6 @@
 /** The rows of Headgate's own catalog, one per webhook table. */
-import type { Include } from '../types/target.ts';
-import type { SealedAnswerRow, SealedSecretRow } from './table-compiler.ts';
+import type { Include, Intake } from '../types/target.ts';
+import type { AnswerRow, SealedSecretRow } from './seals.ts';
 import type { RelationRow } from '../relations/relations-sql.ts';
 
 /** A table's row of the view headgate.catalog_rows, and its shape. */
@@ -26,7 +26,7 @@ export interface CatalogRow extends RelationRow {
   /** The secret that says where the rows go; null, or absent in what an older Headgate has kept: the rows stay here. */
   readonly target?: (Omit<SealedSecretRow, 'alias'> & Standing) | null;
   /** Its ANSWER clauses, in order. */
-  readonly answers: readonly SealedAnswerRow[];
+  readonly answers: readonly AnswerRow[];
 }
 
 /** `trusted`: the secret is a superuser's; `allowed`: the table's owner may use it, absent in what an older Headgate has kept. */
@@ -56,4 +56,8 @@ export interface UnreadRow {
   readonly table_name: string;
   /** `locked`: somebody has locked it; another text: the engine fails to read it, with this reason; absent: it is too large. */
   readonly why?: string;
+}
+
+export function formatOf({ format }: Readonly<Record<string, unknown>>): Intake['format'] {
+  return format === 'form' || format === 'text' || format === 'bytes' ? format : 'json';
 }

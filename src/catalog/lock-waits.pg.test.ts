@@ -9,7 +9,7 @@ import type { TestServer } from '../../test/support/server.ts';
 import { sampleOf } from '../../test/support/sample.ts';
 import { until } from '../../test/support/until.ts';
 import { migrate, readMigrations } from './migrate.ts';
-import { readOwned } from './role-queries.ts';
+import { ownedTables } from './role-queries.ts';
 import { readSizes, readTables } from './queries.ts';
 import { readAround } from './locked-tables.ts';
 
@@ -76,7 +76,9 @@ function nobodyWaitsOn(bin: string): void {
       assert.deepEqual(locked, ['mal\0cut', 'mal\0shown']);
       assert.equal(await update(fresh, reader.client), null);
       assert.ok(fresh.isDue);
-      await assert.rejects(readOwned(reader.client, 'mallory', 'mal', 'shown', 9), { code: '55P03' });
+      const question = { database: 'postgres', user: 'mallory', schema: 'mal', table: 'shown' };
+      const owned = ownedTables({ client: () => Promise.resolve(reader.client) }, question, 'owned');
+      await assert.rejects(owned, { code: '55P03' });
       await mallory.client.query('COMMIT');
       for (const one of [fresh, picture]) {
         assert.ok((await update(one, reader.client)) !== null);

@@ -39,6 +39,14 @@ export function sealCheck(check: StoredCheck, sealId: string, { seal }: Pick<Sea
   return seal(JSON.stringify(sealed), identities.check(sealId));
 }
 
+export interface SealedSecretRow {
+  /** The secret's name inside the expression. */
+  readonly alias: string;
+  readonly name: string;
+  readonly seal_id: string;
+  readonly sealed: string;
+}
+
 export interface CheckRow {
   readonly payload: string;
   readonly expression: string | null;
@@ -76,13 +84,14 @@ export function sealAnswer(answer: SealedAnswer, sealId: string, { seal }: Pick<
   return seal(JSON.stringify(answer), identities.answer(sealId));
 }
 
+/** A row of headgate.answer_rows. */
 export interface AnswerRow {
   /** As shown. */
   readonly expression: string;
   readonly unchecked: boolean;
   readonly sealed: string;
   readonly seal_id: string;
-  readonly secrets: readonly { readonly alias: string }[];
+  readonly secrets: readonly SealedSecretRow[];
 }
 
 /** Throws if the row is not what was sealed. */
@@ -96,4 +105,20 @@ export function openAnswer(row: AnswerRow, { open }: Pick<Sealing, 'open'>): Sea
   if (!same)
     throw new Error('its row is not what Headgate has sealed: give it again with ALTER TABLE ... ANSWER');
   return sealed;
+}
+
+/** By their names in the expression. Throws, naming the secret that does not open. */
+export function openSecrets(
+  rows: readonly SealedSecretRow[],
+  { open }: Pick<Sealing, 'open'>,
+): ReadonlyMap<string, string> {
+  const secrets = new Map<string, string>();
+  for (const { alias, name, seal_id, sealed } of rows) {
+    try {
+      secrets.set(alias, open(sealed, identities.secret(name, seal_id)));
+    } catch (error) {
+      throw new Error(`secret ${name}: ${(error as Error).message}`, { cause: error });
+    }
+  }
+  return secrets;
 }

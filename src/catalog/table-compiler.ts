@@ -6,7 +6,7 @@ import type { Settings } from '../config/settings.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import type { Into } from '../types/into.ts';
 import type { CheckRequest, RequestCheck, WhyRefused } from '../types/request.ts';
-import type { FetchedKeys, Intake, KnownSender } from '../types/target.ts';
+import type { FetchedKeys, KnownSender } from '../types/target.ts';
 import { SenderOfCheck } from '../senders/sender-of-check.ts';
 import { createCompileAnswers } from '../validate/answers.ts';
 import { compileCheck } from '../validate/compile.ts';
@@ -15,8 +15,6 @@ import { parseExpression } from '../validate/expression.ts';
 import type { KeySets } from '../validate/key-sets.ts';
 import type { CodeChoice } from '../relations/shape.ts';
 import { destinationOf } from './into-url.ts';
-import { identities, openCheck } from './seals.ts';
-import type { AnswerRow, CheckRow } from './seals.ts';
 
 export interface CompiledCheck {
   readonly check: RequestCheck;
@@ -74,60 +72,4 @@ export class TableCompiler {
   destination(value: string, trusted: boolean): Into {
     return destinationOf(value, this.#settings.intoHosts, trusted);
   }
-}
-
-export interface SealedSecretRow {
-  /** The secret's name inside the expression. */
-  readonly alias: string;
-  readonly name: string;
-  readonly seal_id: string;
-  readonly sealed: string;
-}
-
-/** A row of headgate.answer_rows. */
-export interface SealedAnswerRow extends AnswerRow {
-  readonly secrets: readonly SealedSecretRow[];
-}
-
-/** What an UNCHECKED answer is judged against, for a statement that adds one. */
-export interface GuardedTable {
-  readonly format: Intake['format'];
-  /** null: no VALIDATE. */
-  readonly validate: { readonly expression: string; readonly secrets: readonly string[] } | null;
-}
-
-export interface TableRow extends CheckRow {
-  readonly options: Readonly<Record<string, unknown>>;
-  readonly secrets: readonly SealedSecretRow[];
-  readonly answers: readonly SealedAnswerRow[];
-}
-
-/** A secret of the check has no value yet. */
-export class StillToLearn extends Error {}
-
-export function guardOf(row: TableRow, compiler: Pick<TableCompiler, 'open'>): GuardedTable {
-  const format = formatOf(row.options);
-  if (row.expression === null) return { format, validate: null };
-  const secrets = row.secrets.map(({ alias }) => alias);
-  return { format, validate: { expression: openCheck(row, compiler), secrets } };
-}
-
-export function formatOf({ format }: Readonly<Record<string, unknown>>): Intake['format'] {
-  return format === 'form' || format === 'text' || format === 'bytes' ? format : 'json';
-}
-
-/** By their names in the expression. Throws, naming the secret that does not open. */
-export function openSecrets(
-  rows: readonly SealedSecretRow[],
-  { open }: Pick<TableCompiler, 'open'>,
-): ReadonlyMap<string, string> {
-  const secrets = new Map<string, string>();
-  for (const { alias, name, seal_id, sealed } of rows) {
-    try {
-      secrets.set(alias, open(sealed, identities.secret(name, seal_id)));
-    } catch (error) {
-      throw new Error(`secret ${name}: ${(error as Error).message}`, { cause: error });
-    }
-  }
-  return secrets;
 }

@@ -7,14 +7,14 @@ import type { RequestCheck } from '../types/request.ts';
 import type { Include, Intake, SnsTopics, SpoolChoice, Target } from '../types/target.ts';
 import type { Shape } from '../types/shape.ts';
 import { makeAnswers, noAnswers } from './answers.ts';
-import { formatOf, openSecrets, StillToLearn } from './table-compiler.ts';
 import type { CompiledCheck, TableCompiler } from './table-compiler.ts';
 import { dedupeOf, newestOf } from '../types/table-options.ts';
 import type { Dedupe } from '../types/table-options.ts';
 import type { Into } from '../types/into.ts';
 import { toNewest } from '../relations/newest.ts';
-import { openCheck } from './seals.ts';
+import { openCheck, openSecrets } from './seals.ts';
 import { parseSubscriptions, parseTopics, readMessage, topicOf } from '../senders/sns-topics.ts';
+import { formatOf } from './catalog-rows.ts';
 import type { CatalogRow } from './catalog-rows.ts';
 import { toCode, toShape, typeOids } from '../relations/shape.ts';
 import type { CodeChoice } from '../relations/shape.ts';
@@ -261,6 +261,9 @@ export interface CheckSource {
   readonly payload: string;
   readonly secrets: ReadonlyMap<string, string>;
 }
+
+/** A secret of the check has no value yet. */
+class StillToLearn extends Error {}
 
 /** null: the table has no VALIDATE. Throws, naming what does not open. */
 export function openSource(row: CatalogRow, compiler: Pick<Compiles, 'open'>): CheckSource | null {

@@ -7,7 +7,9 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { ReplayRequest, TestAnswer } from './api.ts';
-import type { Catalog, CatalogTableQuery } from '../catalog/catalog.ts';
+import type { CatalogDatabases } from '../catalog/databases.ts';
+import { signingOf } from '../catalog/role-queries.ts';
+import type { CatalogTableQuery } from '../catalog/role-queries.ts';
 import type { CheckSource } from '../catalog/target.ts';
 import { senderOf } from '../senders/senders.ts';
 import type { SignedRequest } from '../senders/senders.ts';
@@ -16,7 +18,7 @@ import { askOwn } from './send-to-listener.ts';
 import { signAgain, UnsignableError } from '../senders/sign-again.ts';
 
 export interface ReplayListener {
-  readonly catalog: Pick<Catalog, 'signing'>;
+  readonly databases: Pick<CatalogDatabases, 'client' | 'compiler'>;
   /** The part before `/webhook/…`, as this machine calls it and as senders do; null: the listener is off. */
   readonly own: string | null;
   readonly base: string | null;
@@ -31,12 +33,12 @@ const left =
 export async function replayed(
   { schema, table, method, query, headers, body, sign }: ReplayRequest,
   who: { readonly user: string; readonly database: string },
-  { catalog, own, base }: ReplayListener,
+  { databases, own, base }: ReplayListener,
 ): Promise<TestAnswer> {
   if (own === null || base === null)
     throw new Refused('replay_impossible', 'the webhook listener of this Headgate is off');
   const { database } = who;
-  const source = await sourceOf(catalog, { ...who, schema, table });
+  const source = await sourceOf(databases, { ...who, schema, table });
   const path = `/webhook/${[database, schema, table].map(encodeURIComponent).join('/')}`;
   const plain: SignedRequest = {
     method,
@@ -57,10 +59,10 @@ export async function replayed(
 
 /** null: the table has no check. */
 async function sourceOf(
-  catalog: ReplayListener['catalog'],
+  databases: ReplayListener['databases'],
   question: CatalogTableQuery & { readonly schema: string },
 ): Promise<CheckSource | null> {
-  const found = await catalog.signing(question).catch((error: unknown) => {
+  const found = await signingOf(databases, question).catch((error: unknown) => {
     if (error instanceof Refused) throw error;
     throw new Refused('replay_impossible', 'the check of this table cannot be opened');
   });

@@ -2,8 +2,9 @@
  * What SHOW ENDPOINTS shows and the database does not know: where webhooks arrive, and which sender's check guards a
  * table. Takes the catalog's tables as last read, returns plain values; opens no secret. Part of the composition root.
  */
-import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogRow } from '../catalog/catalog-rows.ts';
+import type { CatalogDatabases } from '../catalog/databases.ts';
+import { ownedBy, shownOf } from '../catalog/role-queries.ts';
 import { doorUrl } from '../kit/address.ts';
 import { formerCheck, senderOf } from '../senders/senders.ts';
 import type { Sender } from '../senders/sender.ts';
@@ -28,12 +29,12 @@ export interface EndpointState {
 
 /** Which sender's check each table has; results are cached for the next call. */
 export class Endpoints {
-  readonly #catalog: Pick<Catalog, 'ownedBy' | 'shown'>;
+  readonly #databases: CatalogDatabases;
   readonly #base: string | null;
   #found = new Map<string, Sender | null>();
 
-  constructor(catalog: Pick<Catalog, 'ownedBy' | 'shown'>, settings: Settings, listen: Address | null) {
-    this.#catalog = catalog;
+  constructor(databases: CatalogDatabases, settings: Settings, listen: Address | null) {
+    this.#databases = databases;
     this.#base = listen === null ? null : (settings.publicUrl ?? ownBase(settings, listen));
   }
 
@@ -43,11 +44,11 @@ export class Endpoints {
     readonly tables: Readonly<Record<string, EndpointState>>;
   }> {
     const { database } = session;
-    const seen = await this.#catalog.ownedBy(session, 'seen');
+    const seen = await ownedBy(this.#databases, session, 'seen');
     const before = this.#found;
     const found = new Map<string, Sender | null>();
     const tables: Record<string, EndpointState> = {};
-    for (const { oid, source, unusable } of await this.#catalog.shown(database, seen)) {
+    for (const { oid, source, unusable } of await shownOf(this.#databases, database, seen)) {
       if (source === null) {
         tables[oid] = { sender: null, check: `unusable: ${unusable ?? 'it is not known'}` };
         continue;

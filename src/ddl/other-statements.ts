@@ -31,7 +31,7 @@ import { sendersOf } from '../senders/senders.ts';
 import type { DdlContext } from './statement-context.ts';
 import { answerFollows, guardOf, parseAnswers, sealAnswers } from './answer-clause.ts';
 import type { AnswerClause, StoredAnswer } from './answer-clause.ts';
-import type { GuardedTable } from '../catalog/table-compiler.ts';
+import type { GuardedTable } from '../catalog/role-queries.ts';
 import { parseValidate, sealValidation } from './validate-clause.ts';
 
 export function alterTable(cursor: Cursor, session: SqlSession, deps: DdlContext): StatementPlan | null {

@@ -4,9 +4,11 @@
  */
 import { randomUUID } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
-import type { GuardedTable } from '../catalog/table-compiler.ts';
+import { candidateOf } from '../catalog/altered-check.ts';
 import type { Candidate, CandidateQuestion } from '../catalog/altered-check.ts';
-import type { Catalog, CatalogTableQuery } from '../catalog/catalog.ts';
+import type { CatalogDatabases } from '../catalog/databases.ts';
+import { guardsOf, ownedBy } from '../catalog/role-queries.ts';
+import type { CatalogTableQuery, GuardedTable } from '../catalog/role-queries.ts';
 import type { Settings } from '../config/settings.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { Refused, refusals, SqlFailure } from '../errors/refusals.ts';
@@ -49,7 +51,7 @@ type AskingRole = Pick<SqlSession, 'database' | 'user'>;
 /** The rooms behind the statements. */
 interface Behind {
   readonly settings: Pick<Settings, 'publicUrl' | 'intoHosts'>;
-  readonly catalog: Catalog;
+  readonly databases: CatalogDatabases;
   readonly sealing: Sealing;
   readonly endpoints: Endpoints;
   /** What is stored on disk of requests to tables of this database, by oid. */
@@ -65,7 +67,7 @@ interface Behind {
 export class StatementContext {
   readonly parseExpression = (text: string, scope: { secrets: readonly string[] }): ParsedCheck => {
     const parsed = parseExpression(text, scope);
-    const problem = this.#behind.catalog.keySets.problem(parsed.keyUrls);
+    const problem = this.#behind.databases.compiler.keySets.problem(parsed.keyUrls);
     if (problem !== null) throw new ExpressionError('0A000', problem, null);
     return parsed;
   };
@@ -94,7 +96,7 @@ export class StatementContext {
 
   /** The first key is made when the catalog is first read. Waits for that, for a bounded time. Never rejects. */
   firstLook(): Promise<void> {
-    return this.#behind.catalog.opened(limits.catalogMadeMs);
+    return this.#behind.databases.opened(limits.catalogMadeMs);
   }
 
   /** Seals a text under the master key, bound to `identity`. Returns base64. */
@@ -118,17 +120,17 @@ export class StatementContext {
 
   /** The tables of that name that the user may own, as they are committed. */
   guards(question: CatalogTableQuery): Promise<readonly GuardedTable[]> {
-    return this.#behind.catalog.guards(question).catch(failStatement);
+    return guardsOf(this.#behind.databases, question).catch(failStatement);
   }
 
   explain(question: ExplainQuestion): Promise<readonly ExplainedTable[]> {
-    const { catalog, settings } = this.#behind;
-    return explainRequest(catalog, settings.publicUrl, question).catch(failStatement);
+    const { databases, settings } = this.#behind;
+    return explainRequest(databases, settings.publicUrl, question).catch(failStatement);
   }
 
   /** What would guard a table, for EXPLAIN ALTER TABLE. Throws SqlFailure. */
   candidate(question: CandidateQuestion): Promise<Candidate> {
-    return this.#behind.catalog.candidate(question).catch(failStatement);
+    return candidateOf(this.#behind.databases, question).catch(failStatement);
   }
 
   /** HEADGATE_PUBLIC_URL */
@@ -138,7 +140,7 @@ export class StatementContext {
 
   /** Creates the catalog in this database unless it exists, before one of Headgate's statements is sent. Throws SqlFailure. */
   async ensureCatalog(database: string): Promise<void> {
-    await this.#behind.catalog.ensure(database).catch(failStatement);
+    await this.#behind.databases.ensure(database).catch(failStatement);
     await this.#behind.onEnsured(database);
   }
 
@@ -149,7 +151,7 @@ export class StatementContext {
 
   /** What is stored on disk of requests to the tables of the asking role, by oid: the session can read what it is sent. */
   async spool(session: AskingRole): Promise<Readonly<Record<string, object>>> {
-    const owned = await this.#behind.catalog.ownedBy(session).catch(failStatement);
+    const owned = await ownedBy(this.#behind.databases, session, 'owned').catch(failStatement);
     const kept = Object.entries(this.#behind.spooled(session.database));
     return Object.fromEntries(kept.filter(([key]) => owned.has(0) || owned.has(parseInt(key, 10))));
   }

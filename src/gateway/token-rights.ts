@@ -1,11 +1,11 @@
 /**
  * What the catalog says of tokens of CREATE TOKEN. Takes the hash of a token and the origin of a page; returns what the catalog has
  * at this moment, read after the call: nothing is cached. Calls that arrive while a query is running share the next one, so any
- * number of wrong tokens cost one query at a time. Refuses with what `Catalog.asked` refuses with.
+ * number of wrong tokens cost one query at a time. Refuses with what `CatalogDatabases.asked` refuses with.
  */
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
-import type { Catalog } from '../catalog/catalog.ts';
+import type { CatalogDatabases } from '../catalog/databases.ts';
 
 interface RightsQuestion {
   /** A token FOR SELECT is meant, and otherwise one FOR INSERT. */
@@ -43,14 +43,14 @@ interface WaitingQuestion extends RightsQuestion {
 type AskRights = (database: string, question: RightsQuestion) => Promise<RightsAnswer>;
 
 /** The number of waiting calls is bounded by the number of accepted requests. */
-export function askTokens(catalog: Pick<Catalog, 'asked'>): AskRights {
+export function askTokens(databases: Pick<CatalogDatabases, 'asked'>): AskRights {
   /** By database and kind; what has an entry is being queried. */
   const waiting = new Map<string, WaitingQuestion[]>();
   const run = async (database: string, reads: boolean, queue: WaitingQuestion[]): Promise<void> => {
     while (queue.length > 0) {
       const batch = queue.splice(0, limits.tokensAskedMax);
       try {
-        const rows = await catalog.asked<RightsRow>(database, rightsSql(reads, batch));
+        const rows = await databases.asked<RightsRow>(database, rightsSql(reads, batch));
         batch.forEach(({ resolve }, index) => resolve(answerOf(rows?.[index])));
       } catch (error) {
         for (const { reject } of batch) reject(error);

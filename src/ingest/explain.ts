@@ -5,7 +5,10 @@
  * Takes a question from the SQL door; returns one answer per table, with no secret in it; throws SqlFailure if the
  * question cannot be parsed, and what the catalog throws. Keeps nothing.
  */
-import type { Catalog, CatalogTable } from '../catalog/catalog.ts';
+import type { CatalogDatabases } from '../catalog/databases.ts';
+import { tablesToExplain } from '../catalog/role-queries.ts';
+import type { CatalogTable } from '../catalog/role-queries.ts';
+import type { TableCompiler } from '../catalog/table-compiler.ts';
 import type { CheckSource } from '../catalog/target.ts';
 import { deliveryOf } from '../decode/delivery.ts';
 import type { Dedupe } from '../types/table-options.ts';
@@ -23,17 +26,19 @@ import { parseTimestamp } from '../validate/timestamp.ts';
 
 /** `publicUrl`: HEADGATE_PUBLIC_URL. */
 export async function explainRequest(
-  catalog: Pick<Catalog, 'sources' | 'keySets'>,
+  databases: Pick<CatalogDatabases, 'client' | 'compiler'>,
   publicUrl: string | null,
   question: ExplainQuestion,
 ): Promise<readonly ExplainedTable[]> {
   const arrivedAtMs = arrivalOf(question.request.now, Date.now);
-  const sources = await catalog.sources(question);
+  const sources = await tablesToExplain(databases, question);
   const explained: ExplainedTable[] = [];
   for (const source of sources) {
-    const unusable = source.unusable ?? (await keysProblem(source.source, catalog));
+    const unusable = source.unusable ?? (await keysProblem(source.source, databases.compiler));
     await longWork.turn(question.request.body.length + (source.source?.expression.length ?? 0));
-    explained.push(explainTable({ ...source, unusable }, question.request, arrivedAtMs, publicUrl, catalog));
+    explained.push(
+      explainTable({ ...source, unusable }, question.request, arrivedAtMs, publicUrl, databases.compiler),
+    );
   }
   return explained;
 }
@@ -41,7 +46,7 @@ export async function explainRequest(
 /** Waits for the keys that a check needs; what was not fetched is said by the step that needs it. */
 async function keysProblem(
   check: CheckSource | null,
-  { keySets }: Pick<Catalog, 'keySets'>,
+  { keySets }: Pick<TableCompiler, 'keySets'>,
 ): Promise<string | null> {
   if (check === null) return null;
   const { keyUrls } = parseExpression(check.expression, { secrets: [...check.secrets.keys()] });
@@ -59,7 +64,7 @@ function explainTable(
   asked: ExplainRequest,
   arrivedAtMs: number,
   knownUrl: string | null,
-  { keySets }: Pick<Catalog, 'keySets'>,
+  { keySets }: Pick<TableCompiler, 'keySets'>,
 ): ExplainedTable {
   if (unusable !== null) {
     return { oid, accepted: false, reason: `503, the table cannot be used: ${unusable}`, steps: [] };

@@ -83,7 +83,7 @@ function remember(
   const isTrusted = ageMs <= settings.spoolTrustSeconds * 1_000;
   const rows = (isTrusted ? (known?.rows ?? []) : []).map((row) => JSON.parse(row) as CatalogRow);
   // Leftover requests need the database even if nothing else does.
-  if (isTrusted || isLeft) catalog.remember(database, rows, ageMs);
+  if (isTrusted || isLeft) catalog.databases.remember(database, rows, ageMs);
 }
 
 /**

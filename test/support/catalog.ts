@@ -19,7 +19,7 @@ export async function openCatalog(t: TestContext, database: TestDatabase) {
     if (!text.startsWith(`${identity}=`)) throw new Error('does not open');
     return text.slice(identity.length + 1);
   };
-  const catalog = await Catalog.open({
+  const catalog = new Catalog({
     engine: database.engine,
     sealing: {
       seal: (text, identity) => Buffer.from(`${identity}=${text}`).toString('base64'),
@@ -41,7 +41,7 @@ export async function openCatalog(t: TestContext, database: TestDatabase) {
     observe: spy.observe,
     clock: () => performance.now(),
   });
-  onEnd(t, 'catalog', () => catalog.close());
+  onEnd(t, 'catalog', () => catalog.databases.close());
   const find = async (table: string, schema = 'public'): Promise<Target> =>
     catalog.find({ database: database.name, schema, table });
   return { catalog, spy, find };
