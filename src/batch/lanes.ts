@@ -18,7 +18,8 @@ import type { TableName } from '../observe/observations.ts';
 import { Refused, refusal } from '../errors/refusals.ts';
 import { limits as allLimits } from '../config/limits.ts';
 import type { StageContext } from '../observe/context.ts';
-import { Lane, boundsOf, Pace } from './lane.ts';
+import { paceOf } from './lane-rate.ts';
+import { Lane } from './lane.ts';
 import type { LanesContext } from './lane.ts';
 import type { Limits } from '../config/limits.ts';
 
@@ -131,9 +132,8 @@ export class Lanes {
     const key = laneKey(target, aside);
     const known = this.#lanes.get(key);
     if (known !== undefined) return known;
-    const pace = new Pace(boundsOf(target, this.#context.limits));
-    const passes = aside ? this.#passes : null;
-    const lane = new Lane(this.#ofLanes, pace, passes);
+    const pace = paceOf(target, this.#context.limits);
+    const lane = new Lane(this.#ofLanes, pace, aside ? this.#passes : null);
     const made = { lane, table: target, used: true };
     this.#lanes.set(key, made);
     return made;

@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import { Pace } from '../batch/lane.ts';
+import { Pace } from '../batch/lane-rate.ts';
 import type { Lanes } from '../batch/lanes.ts';
 import type { SpoolDetail, SpoolState } from './spool-state.ts';
 import type { Catalog } from '../catalog/catalog.ts';

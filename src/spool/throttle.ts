@@ -4,7 +4,7 @@
  * become less. Nor while senders wait for the end of it. Takes the stage that hands over and limits it; refuses nothing.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Pace } from '../batch/lane.ts';
+import type { Pace } from '../batch/lane-rate.ts';
 import type { Lanes } from '../batch/lanes.ts';
 import type { HandedOver, HandOverBatch, SpoolCommit } from '../commit/hand-over.ts';
 import type { Group } from '../types/rows.ts';
