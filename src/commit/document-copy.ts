@@ -11,7 +11,7 @@ import type { Outcome, Rows, Group } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { isMeant, isMeantFirst, numberSql, holdCodeSql, lockSql } from './lock-table.ts';
 import { isForgotten, foundBy, standing } from './interpret-reply.ts';
-import type { StoreAttempt, Failed } from './interpret-reply.ts';
+import type { StoreAttempt } from './interpret-reply.ts';
 import { toStatement, isPlain } from './commit-connection.ts';
 import type { PreparedStatement, StatementStep, SessionFacts } from './commit-connection.ts';
 import { abortMessage, lost } from './session.ts';
@@ -123,23 +123,6 @@ function preparedOf(target: Target, { apart }: SessionFacts): PreparedStatement 
   if (plan.prepared?.apart !== apart)
     plan.prepared = { apart, statement: toStatement(copySql(target, { apart }, true), []) };
   return plan.prepared.statement;
-}
-
-/** The member whose row the engine's CONTEXT names, and which of its rows it is. A name that only looks like the text must not blame another row. */
-export function namedBy(
-  { where }: Failed,
-  { table }: Target,
-  members: readonly Rows[],
-): { readonly place: number; readonly row: number } | null {
-  const prefix = `COPY ${table}, line `;
-  const context = where.split('\n').find((it) => it.startsWith(prefix));
-  const line = Number(/^\d{1,9}/.exec(context?.slice(prefix.length) ?? '')?.[0] ?? 0);
-  let before = 0;
-  for (const [place, { count }] of members.entries()) {
-    if (line > before && line <= before + count) return { place, row: line - before - 1 };
-    before += count;
-  }
-  return null;
 }
 
 /** COPY's binary signature, flags and extension length: https://www.postgresql.org/docs/current/sql-copy.html */

@@ -9,14 +9,13 @@
 import { rememberedOf } from '../kit/memoize.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import { refusal } from '../errors/refusals.ts';
 import type { Limits } from '../config/limits.ts';
 import { askedFirstSql, isMeant, numberSql } from './lock-table.ts';
-import { aborted, verdictOf, isForgotten } from './interpret-reply.ts';
+import { verdictOf, isForgotten } from './interpret-reply.ts';
 import { toStatement, isPlain } from './commit-connection.ts';
 import type { PreparedStatement, StatementStep } from './commit-connection.ts';
-import { DocumentCopy, namedBy } from './document-copy.ts';
-import { documentRefusal, forOwner } from './refusal-messages.ts';
+import { DocumentCopy } from './document-copy.ts';
+import { RefusedDocuments } from './refused-documents.ts';
 import type { CommitSession } from './session.ts';
 import type { TriedGroup } from './row-at-fault.ts';
 import type { StoreAttempt, Failed } from './interpret-reply.ts';
@@ -37,8 +36,8 @@ export class DocumentGroup implements TriedGroup {
   readonly #isPrepared: boolean;
   /** Made when rows are copied. */
   #copying: DocumentCopy | null = null;
-  /** The first refusal checks whether the table is at fault. */
-  #standing: Promise<Outcome | null> | null = null;
+  /** Made when the engine has refused a row. */
+  #refusing: RefusedDocuments | null = null;
 
   /** `first`: a statement before all others of the transaction; then nothing is prepared. */
   constructor(
@@ -89,41 +88,24 @@ export class DocumentGroup implements TriedGroup {
     return stored === 'not worth it' ? null : stored;
   }
 
-  /** The member whose row the engine has named is refused; nobody is because of a table that is no longer this one. */
-  async sift(members: readonly Rows[], failed: Failed): Promise<readonly (Rows | Outcome)[]> {
-    const instead = await this.#instead(failed);
-    if (instead !== null) return members.map(() => instead);
-    const named = verdictOf(failed) === 'row' ? namedBy(failed, this.#target, members) : null;
-    if (named === null) return members;
-    const outcome = { ...refusedBy(failed), row: named.row };
-    return members.map((rows, place) => (place === named.place ? outcome : rows));
-  }
-
-  async explain(member: Rows, failed: Failed): Promise<Outcome> {
-    const instead = await this.#instead(failed);
-    if (instead !== null) return instead;
-    const named = verdictOf(failed) === 'row' ? namedBy(failed, this.#target, [member]) : null;
-    return named === null ? refusedBy(failed) : { ...refusedBy(failed), row: named.row };
-  }
-
-  /** The outcome of all rows instead of a refusal of one. */
-  async #instead(failed: Failed): Promise<Outcome | null> {
-    if (failed.sqlstate === '23505' && (await this.#session.hasKey(this.#target)))
-      return aborted(refusal('table_changed'));
-    this.#standing ??= this.stands();
-    return this.#standing;
-  }
-
   stands(): Promise<Outcome | null> {
     return this.#copy.takesNoRows();
+  }
+
+  sift(members: readonly Rows[], failed: Failed): Promise<readonly (Rows | Outcome)[]> {
+    return this.#refused.sift(members, failed);
+  }
+
+  explain(member: Rows, failed: Failed): Promise<Outcome> {
+    return this.#refused.explain(member, failed);
+  }
+
+  get #refused(): RefusedDocuments {
+    return (this.#refusing ??= new RefusedDocuments(this.#session, this.#target, this.#copy));
   }
 }
 
 type GroupLimit = 'groupNamedRefusalsMax' | 'groupFruitlessMax';
-
-function refusedBy(failed: Failed) {
-  return aborted(forOwner(documentRefusal(failed), failed));
-}
 
 /** Whether the COPY may store, or describe better, rows that the prepared statement did not store. */
 function isTriedAgain(attempt: StoreAttempt): boolean {

@@ -9,6 +9,7 @@ import { refusal } from '../errors/refusals.ts';
 import { differs } from './deliveries.ts';
 import { aborted, isDelivered, outcomeOf, verdictOf } from './interpret-reply.ts';
 import type { Failed } from './interpret-reply.ts';
+import { hasKey } from './refused-documents.ts';
 import {
   documentRefusal,
   forOwner,
@@ -56,7 +57,7 @@ export class RefusedRows {
     if (
       failed.sqlstate === '23505' &&
       shape.key.length === 0 &&
-      (await this.#session.hasKey(this.#table.target))
+      (await hasKey(this.#session, this.#table.target))
     )
       return aborted(refusal('table_changed'));
     const misfit = mayBeMisfit(failed) && !this.#whole ? await this.#probes.first(member) : null;

@@ -163,15 +163,6 @@ export class CommitSession {
     return this.settled(reply.kind === 'failed' ? told(reply, steps, 0) : reply);
   }
 
-  /** Whether the table has a primary key now. */
-  async hasKey({ oid }: Target): Promise<boolean> {
-    const has =
-      'exists (select from pg_catalog.pg_index where indisprimary and indrelid operator(pg_catalog.=)';
-    const sql = `select (case when ${has} ${oid}::pg_catalog.oid) then 'a key' else 'true' end)::pg_catalog.bool`;
-    const [reply] = await this.send([queryMessage(sql)], [1]);
-    return reply?.kind === 'failed' && reply.sqlstate === '22P02';
-  }
-
   /** `again`: everything, because the connection may have forgotten something. */
   prepare(steps: readonly StatementStep[], again = false): Buffer[] {
     return this.isNameless ? [] : this.prepared.prepare(statementsOf(steps), again);
