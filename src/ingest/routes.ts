@@ -1,10 +1,9 @@
 /**
- * From a request target to the table that it names. Pure: takes the target as received, returns the three names or
- * a refusal (`malformed_path`, `not_found`); only the catalog knows whether such a table exists.
+ * From a request target to the table that it names. Pure: takes the target as received, returns the three names; refuses with
+ * `malformed_path` and `not_found`; only the catalog knows whether such a table exists.
  */
 import type { TableName } from '../observe/observations.ts';
-import type { Refusal } from '../errors/refusals.ts';
-import { refusal, Refused } from '../errors/refusals.ts';
+import { Refused } from '../errors/refusals.ts';
 import { remembered } from '../kit/memoize.ts';
 import { limits } from '../config/limits.ts';
 
@@ -31,30 +30,12 @@ function isBelow(prefix: string, target: string): boolean {
   return target.startsWith(prefix) || (target.charCodeAt(0) !== 47 && originForm(target).startsWith(prefix));
 }
 
-/** The table that a webhook's target names. Throws `malformed_path`, `not_found`. */
-export const webhookRoute = remembered(
-  (target) => orRefuse(parseWebhookTarget(target)),
-  limits.targetsKnownMax,
-);
+/** The table that a webhook's target names, `/webhook/<database>/<schema>/<table>[?query]`: from memory if it is a frequent one. Throws Refused. */
+export const webhookRoute = remembered((target) => routeBelow(webhookPrefix, target), limits.targetsKnownMax);
 
-/** The same for a WebSocket's. */
+/** The same for a WebSocket's, `/ingest/<database>/<schema>/<table>[?query]`. */
 export function ingestRoute(target: string): TableName {
-  return orRefuse(parseIngestTarget(target));
-}
-
-function orRefuse(made: TableName | Refusal): TableName {
-  if ('code' in made) throw new Refused(made.code, made.message);
-  return made;
-}
-
-/** Reads `/webhook/<database>/<schema>/<table>[?query]`. */
-export function parseWebhookTarget(target: string): TableName | Refusal {
-  return parseTarget(webhookPrefix, target);
-}
-
-/** Reads `/ingest/<database>/<schema>/<table>[?query]`. */
-export function parseIngestTarget(target: string): TableName | Refusal {
-  return parseTarget(ingestPrefix, target);
+  return routeBelow(ingestPrefix, target);
 }
 
 /**
@@ -62,18 +43,19 @@ export function parseIngestTarget(target: string): TableName | Refusal {
  * encoded slash belongs to its name. `target` is what Node provides: one char for each byte of the wire.
  * Proxies may send the absolute form (RFC 9112 §3.2.2), which names the same table.
  */
-function parseTarget(prefix: string, target: string): TableName | Refusal {
+function routeBelow(prefix: string, target: string): TableName {
   const origin = originForm(target);
   // A request never has a fragment (RFC 9112 §3.2); a sender that sends one means another URL than the one read here.
-  if (origin.includes('#')) return refusal('malformed_path');
+  if (origin.includes('#')) throw new Refused('malformed_path');
   const query = origin.indexOf('?');
   const path = query === -1 ? origin : origin.slice(0, query);
-  if (!path.startsWith(prefix)) return refusal('not_found');
+  if (!path.startsWith(prefix)) throw new Refused('not_found');
   const parts = path.slice(prefix.length).split('/');
   const names = parts.map(decodeName);
-  if (names.includes(null)) return refusal('malformed_path');
+  if (names.includes(null)) throw new Refused('malformed_path');
   const [database, schema, table, ...rest] = names;
-  if (!isName(database) || !isName(schema) || !isName(table) || rest.length > 0) return refusal('not_found');
+  if (!isName(database) || !isName(schema) || !isName(table) || rest.length > 0)
+    throw new Refused('not_found');
   return { database, schema, table };
 }
 

@@ -3,12 +3,12 @@
  *
  *   find (in the last known catalog) → admit → body → VALIDATE → decode → the disk, after the requests that are already there
  *
- * Takes catalog, lanes and disk; refuses with their codes, and with `spool_full`, `engine_unavailable` and `table_changed`; rows that bypass the disk with
- * `spooling`. A request goes to the disk only if it is certain that the database stored nothing of it, if the table stores each delivery once, or if
- * its rows go elsewhere (`into`), at least once. Requests that arrive while a table switches between lane and disk wait for the switch (spool/table-order.ts). Nothing is ever stored in the database on the basis of the last known catalog.
+ * Takes catalog, lanes and disk; refuses with their codes, and with `spool_full`, `engine_unavailable` and `table_changed`. A request goes to the disk only
+ * if it is certain that the database stored nothing of it, if the table stores each delivery once, or if its rows go elsewhere (`into`), at
+ * least once. Requests that arrive while a table switches between lane and disk wait for the switch (spool/table-order.ts). Nothing is ever
+ * stored in the database on the basis of the last known catalog.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Admission } from '../access/admission.ts';
 import type { ExpectedRequest, Lanes } from '../batch/lanes.ts';
 import { keptHeaders, encodeRequest } from '../spool/kept-request.ts';
 import { isSpooling } from '../spool/spool-settings.ts';
@@ -49,28 +49,6 @@ export interface SpoolStages {
   readonly lanes: Pick<Lanes, 'admit' | 'submit'>;
   /** null: no requests are kept. */
   readonly disk: Disk | null;
-}
-
-/** What rows pass that bypass the disk: those of WebSockets and of retries. */
-export interface DirectStages {
-  readonly catalog: Pick<Catalog, 'find' | 'isStill' | 'refresh'>;
-  readonly lanes: Pick<Lanes, 'admit' | 'submit'>;
-  /** null: the rate of a table has no bound. */
-  readonly gate: Pick<Admission, 'admitTable'> | null;
-  /** null: no requests are kept. */
-  readonly disk: Pick<Disk, 'spoolOf'> | null;
-}
-
-/** To be called before the rows are made. Throws `rate_limited`, `lane_full`, `draining`, and `spooling`: they would overtake rows of their table that are on the disk. */
-export function admitPastDisk(
-  { gate, disk, lanes }: DirectStages,
-  target: Target,
-  expected: ExpectedRequest,
-): void {
-  gate?.admitTable(target);
-  const order = disk?.spoolOf(target.database)?.knownGate(target.oid) ?? null;
-  if (order !== null && order.state !== 'open') throw new Refused('spooling');
-  lanes.admit(target, expected);
 }
 
 export type SpoolChoices = Pick<Settings, 'spool' | 'spoolTrustSeconds' | 'spoolHours'>;

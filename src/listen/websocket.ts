@@ -12,9 +12,9 @@ import type { Limits } from '../config/limits.ts';
 import { SocketSession } from './socket-session.ts';
 import type { SocketContext } from './socket-session.ts';
 import type { HttpRequest } from '../http/exchange.ts';
-import { refusal } from '../errors/refusals.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { parseIngestTarget } from '../ingest/routes.ts';
+import { ingestRoute } from '../ingest/routes.ts';
 
 /** Sixteen bytes in base64 (RFC 6455 §4.1). */
 const keyPattern = /^[+/0-9A-Za-z]{22}==$/;
@@ -31,8 +31,12 @@ export function originRule(text: string | null): OriginRule {
 
 export function handshakeRefusal(request: HttpRequest, mayOpen: OriginRule): Refusal | null {
   const { headers, method, httpVersionMajor, httpVersionMinor } = request;
-  const table = parseIngestTarget(request.url ?? '');
-  if ('code' in table) return table;
+  try {
+    ingestRoute(request.url ?? '');
+  } catch (error) {
+    if (error instanceof Refused) return error.refusal;
+    throw error;
+  }
   if (method !== 'GET' || httpVersionMajor !== 1 || httpVersionMinor !== 1)
     return refusal('upgrade_required');
   if (headers.upgrade?.toLowerCase() !== 'websocket' || !/\bupgrade\b/i.test(headers.connection ?? ''))

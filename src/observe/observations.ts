@@ -420,4 +420,8 @@ export interface AnsweredTable extends TableName {
   readonly sender?: { readonly id: string | null } | undefined;
 }
 
+/**
+ * Made by `observers` (context.ts) of those who read observations: the log, metrics, alerts and the readiness of the process (admin/, alerts/, engine/), the
+ * console's tail, and the counts of answers for owners (`Rejects`). None of them changes what becomes of a request.
+ */
 export type Observe = (observation: Observation) => void;
