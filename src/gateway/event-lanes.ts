@@ -16,8 +16,6 @@ import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
 import type { Closer } from '../kit/closer.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
-import { engineOf } from './engines.ts';
-import type { NamedEngine } from './engines.ts';
 import type { Query } from './relations.ts';
 
 /** What connections to the gateway's databases are made from. `logsIn`: see CodeChoice.asClient. */
@@ -70,21 +68,6 @@ export function askIn({ ready, pools }: Pick<EventParts, 'ready' | 'pools'>, dat
       client.release(isConnectionLost(error));
       throw error;
     }
-  };
-}
-
-/** Presents several engines of one database each as one engine of several databases. */
-export function asOneEngine(engines: readonly NamedEngine[]): Pick<EventParts, 'engine' | 'ready'> {
-  return {
-    engine: {
-      clientConfig: (database) => {
-        const { engine } = engineOf(engines, database);
-        return engine.clientConfig(engine.defaultDatabase);
-      },
-      logsIn: false,
-    },
-    // The names come from the gateway's own settings.
-    ready: () => Promise.resolve(),
   };
 }
 

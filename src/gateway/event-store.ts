@@ -1,6 +1,5 @@
-/** Where POST /v1/events stores its rows, and what its parts pass to each other. Takes the name of a database, returns its store; touches nothing. */
+/** Where POST /v1/events stores its rows, and what its parts pass to each other. Types only. */
 import type { Lanes } from '../batch/lanes.ts';
-import type { Product, Products } from '../engine/server-product.ts';
 import type { Target } from '../types/target.ts';
 import type { LargeBody } from './large-body.ts';
 import type { Skipped } from './skipped-lines.ts';
@@ -55,26 +54,4 @@ export interface EventAnswer {
   readonly skipped: Skipped | null;
   /** Rows that were not newer than what the table has; absent: none. */
   readonly stale?: number | undefined;
-}
-
-/** In front of databases of any product: what each says of itself decides. */
-export class EventsByProduct {
-  readonly #products: Products;
-  readonly #stores: Readonly<Record<Product, EventStore>>;
-
-  constructor(products: Products, stores: Readonly<Record<Product, EventStore>>) {
-    this.#products = products;
-    this.#stores = stores;
-  }
-
-  /** At once if the database has said it; throws Refused. */
-  of(database: string): EventStore | Promise<EventStore> {
-    const product = this.#products.of(database);
-    return product instanceof Promise ? product.then((it) => this.#stores[it]) : this.#stores[product];
-  }
-
-  /** As of EventStore. */
-  release(database: string): Promise<void> {
-    return this.#stores[this.#products.known(database)].release(database);
-  }
 }

@@ -15,11 +15,12 @@ import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { alteredTable, concernsCatalog, storeLarge, tableAfterRefusal } from './altered-table.ts';
 import type { PostedEvents } from './altered-table.ts';
-import { EventsByProduct } from './event-store.ts';
+import { EventsByProduct } from './event-products.ts';
 import type { EventAnswer, EventRequest, EventStore } from './event-store.ts';
 import type { GatewayExchange } from './exchange.ts';
 import { LargeBody, refuseNoEvents } from './large-body.ts';
 import { asLineRefused, isOfRow, refusedBy } from './line-refused.ts';
+import type { PostgresEvents } from './postgres-events.ts';
 import { decodeGood, Skipped } from './skipped-lines.ts';
 
 const bytesMax = limits.eventsBodyBytesMax;
@@ -29,7 +30,7 @@ const bounds = { bytesMax, tooLarge: `the body is larger than ${bytesMax} bytes`
 export async function storeEvents(
   exchange: GatewayExchange,
   asked: EventRequest,
-  stores: EventStore | EventsByProduct,
+  stores: PostgresEvents | EventsByProduct,
 ): Promise<void> {
   const { scope } = exchange;
   const isSmall = exchange.isSmall(limits.eventsLaneBytesMax);

@@ -7,16 +7,19 @@ import { Products } from '../engine/server-product.ts';
 import type { Closer } from '../kit/closer.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
-import type { GatewayDatabases } from './gateway-options.ts';
-import { otherSqlRooms } from './engines.ts';
+import { engineOf, otherSqlRooms } from './engines.ts';
 import type { NamedEngine } from './engines.ts';
-import { EventsByProduct } from './event-store.ts';
-import { asOneEngine, openEventParts } from './event-lanes.ts';
+import { EventsByProduct } from './event-products.ts';
+import { openEventParts } from './event-lanes.ts';
+import type { EventParts } from './event-lanes.ts';
 import { PostgresEvents } from './postgres-events.ts';
 import { RisingWaveEvents } from './risingwave-events.ts';
+import type { SqlSurroundings } from './sql-sessions.ts';
 
 /** What the gateway has of its databases. */
-export interface Databases extends Pick<GatewayDatabases, 'sql' | 'events'> {
+export interface Databases {
+  readonly sql: SqlSurroundings;
+  readonly events: PostgresEvents | EventsByProduct;
   /** How many rows wait, for each table with waiting rows. */
   readonly depths: Lanes['depths'];
 }
@@ -38,5 +41,20 @@ export function externalDatabases(
     sql: otherSqlRooms(engines, products),
     events: new EventsByProduct(products, { postgresql, risingwave }),
     depths: () => [...parts.lanes.depths(), ...risingwave.lanes.depths()],
+  };
+}
+
+/** Presents several engines of one database each as one engine of several databases. */
+function asOneEngine(engines: readonly NamedEngine[]): Pick<EventParts, 'engine' | 'ready'> {
+  return {
+    engine: {
+      clientConfig: (database) => {
+        const { engine } = engineOf(engines, database);
+        return engine.clientConfig(engine.defaultDatabase);
+      },
+      logsIn: false,
+    },
+    // The names come from the gateway's own settings.
+    ready: () => Promise.resolve(),
   };
 }

@@ -4,8 +4,9 @@ import type { Limits } from '../config/limits.ts';
 import type { ListenAt } from '../kit/listen-at.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
-import type { EventsByProduct, EventStore } from './event-store.ts';
+import type { EventsByProduct } from './event-products.ts';
 import type { GuardOptions } from './guard.ts';
+import type { PostgresEvents } from './postgres-events.ts';
 import type { SqlSessions, SqlSurroundings } from './sql-sessions.ts';
 import type { EventStreams } from './streams.ts';
 import type { AskTokens } from './tokens.ts';
@@ -38,7 +39,7 @@ export interface GatewayDatabases {
   readonly unavailable: () => string | null;
   readonly sql: SqlSurroundings;
   /** That of Headgate's own engine, or those of other databases. */
-  readonly events: EventStore | EventsByProduct;
+  readonly events: PostgresEvents | EventsByProduct;
   /** null: CREATE TOKEN has no tokens here. */
   readonly tokens: AskTokens | null;
 }
