@@ -1,9 +1,10 @@
 /** The checks by a public key: signatures, and JSON Web Tokens. */
-import { EvaluationError } from './errors.ts';
+import { EvaluationError, ExpressionError } from './errors.ts';
 import { type Implementation, type FunctionRow, functionsOf } from './function-table.ts';
 import { hashName } from './functions-digests.ts';
 import { publishedKey, tokenKeys, verifyIssuedToken, verifyToken } from './jwt.ts';
 import { ecdsaKey, ed25519Key, rsaKey, verifyEcdsa, verifyEd25519, verifyRsa, verifyRsaPss } from './keys.ts';
+import type { Node } from './node.ts';
 import { type Value } from './types.ts';
 
 const fn = functionsOf('checks');
@@ -134,3 +135,15 @@ export const signatureRows: readonly FunctionRow[] = [
     },
   ),
 ];
+
+/** Whoever sends a token must not choose whose keys it is checked with: the URL of the keys, the issuer and the audience are constants. */
+export function refuseUnpinned({ name: called, role }: FunctionRow, given: readonly Node[]): void {
+  const args = role === 'issued' ? given.slice(1) : given.slice(0, 1);
+  for (const [index, name] of ['jwks', 'issuer', 'audience'].slice(0, args.length).entries()) {
+    const arg = args[index];
+    if (arg?.kind !== 'constant' || typeof arg.value !== 'string' || arg.value === '')
+      throw new ExpressionError('0A000', `${name} must be a constant in ${called}()`, arg?.at ?? null);
+    if (name === 'jwks' && !/^https?:\/\/[!-~]{1,2048}$/.test(arg.value))
+      throw new ExpressionError('22023', `jwks must be a URL in ${called}()`, arg.at);
+  }
+}

@@ -10,17 +10,8 @@
 import { keptOf } from './digest-strength.ts';
 import { childrenOf } from './node.ts';
 import type { Node, NodeOf } from './node.ts';
-
-export interface Proof {
-  /** TRUE implies that a check held. */
-  readonly whenTrue: boolean;
-  /** FALSE implies that a check held. */
-  readonly whenFalse: boolean;
-  /** Not NULL implies that a check held. */
-  readonly whenKnown: boolean;
-}
-
-const nothing: Proof = { whenTrue: false, whenFalse: false, whenKnown: false };
+import { proofOfConstruct } from './safety-constructs.ts';
+import type { Proof } from './safety-constructs.ts';
 
 /** Functions whose value depends on all of the argument. */
 const keepsAll: ReadonlySet<string> = new Set([
@@ -44,20 +35,11 @@ function isConstant(node: Node): boolean {
   return node.kind === 'constant';
 }
 
-function isEmpty(node: Node): boolean {
-  return (
-    node.kind === 'constant' &&
-    (node.value === '' || (Buffer.isBuffer(node.value) && node.value.length === 0))
-  );
-}
-
 /** A constant that may be a shared key: text or bytes, not empty, not NULL. */
 export function isKeyConstant(node: Node): boolean {
-  return (
-    node.kind === 'constant' &&
-    (typeof node.value === 'string' || Buffer.isBuffer(node.value)) &&
-    !isEmpty(node)
-  );
+  if (node.kind !== 'constant') return false;
+  const { value } = node;
+  return (typeof value === 'string' || Buffer.isBuffer(value)) && value.length > 0;
 }
 
 export class Safety {
@@ -83,49 +65,13 @@ export class Safety {
         const isNull = node.value === null;
         return { whenTrue: node.value !== true, whenFalse: node.value !== false, whenKnown: isNull };
       }
-      case 'and':
-      case 'or': {
-        const isAnd = node.kind === 'and';
-        const whenTrue = isAnd ? parts.some((p) => p.whenTrue) : parts.every((p) => p.whenTrue);
-        const whenFalse = isAnd ? parts.every((p) => p.whenFalse) : parts.some((p) => p.whenFalse);
-        return { whenTrue, whenFalse, whenKnown: whenTrue && whenFalse };
-      }
-      case 'not': {
-        const [part = nothing] = parts;
-        return { whenTrue: part.whenFalse, whenFalse: part.whenTrue, whenKnown: part.whenKnown };
-      }
-      case 'case':
-        return this.#choice(node);
-      case 'coalesce':
-      case 'greatest':
-      case 'least':
-        return {
-          whenTrue: parts.every((p) => p.whenTrue),
-          whenFalse: parts.every((p) => p.whenFalse),
-          whenKnown: parts.every((p) => p.whenKnown),
-        };
-      case 'test':
-        return tested(node, parts[0] ?? nothing);
       case 'call':
         return this.#call(node, parts);
       case 'any':
         return this.#any(node, parts);
-      case 'nullif':
-        return parts[0] ?? nothing;
       default:
-        return nothing;
+        return proofOfConstruct(node, (part) => this.proof(part));
     }
-  }
-
-  #choice(node: NodeOf<'case'>): Proof {
-    const implied = (fact: keyof Proof): boolean =>
-      node.branches.every(({ when, result }) => this.proof(when).whenTrue || this.proof(result)[fact]) &&
-      this.proof(node.otherwise)[fact];
-    return {
-      whenTrue: implied('whenTrue'),
-      whenFalse: implied('whenFalse'),
-      whenKnown: implied('whenKnown'),
-    };
   }
 
   #call(node: NodeOf<'call'>, parts: readonly Proof[]): Proof {
@@ -295,17 +241,4 @@ function leading(node: Node): Node | null {
   const [first] = node.args;
   const passes = node.row.name === '||' || node.row.name === 'convert_to';
   return passes && first !== undefined ? leading(first) : null;
-}
-
-function tested({ test, negated }: NodeOf<'test'>, part: Proof): Proof {
-  const { whenTrue, whenFalse, whenKnown } = part;
-  const positive = { true: whenTrue, false: whenFalse, null: false, unknown: false }[test];
-  // IS TRUE is false for FALSE and NULL, which imply nothing; IS NULL is false for every known value.
-  const negative =
-    test === 'null' || test === 'unknown'
-      ? whenKnown || (whenTrue && whenFalse && test === 'unknown')
-      : false;
-  return negated
-    ? { whenTrue: negative, whenFalse: positive, whenKnown: false }
-    : { whenTrue: positive, whenFalse: negative, whenKnown: false };
 }

@@ -6,6 +6,7 @@ import { Builder } from './build.ts';
 import { typeConstruct } from './constructs.ts';
 import { ExpressionError } from './errors.ts';
 import { booleanOutput } from './functions-casts.ts';
+import { refuseUnpinned } from './functions-signatures.ts';
 import type { Node, VariableName } from './node.ts';
 import { parseDecimal } from './numeric.ts';
 import { resolveFunction, typeOperator } from './overloads.ts';
@@ -109,8 +110,7 @@ export class Typer {
     if (name === 'now') return this.#now(at);
     if (row.role === 'header') return this.#headerValues(args[0], at);
     const converted = args.map((arg, i) => this.build.coerce(arg, row.args[i] ?? 'text'));
-    if (row.role === 'issued') refuseUnpinned(converted.slice(1), name);
-    if (row.role === 'published') refuseUnpinned(converted.slice(0, 1), name);
+    if (row.withKeysAt !== null) refuseUnpinned(row, converted);
     if (row.clock) converted.push(this.#now(at));
     return this.build.call(row, converted, at);
   }
@@ -137,16 +137,5 @@ export class Typer {
         : this.build.cast(arg, 'text', arg.at),
     );
     return this.build.call(row, printed, at);
-  }
-}
-
-/** Whoever sends a token must not choose whose keys it is checked with. `args`: the URL of the keys, the issuer, the audience. */
-function refuseUnpinned(args: readonly Node[], called: string): void {
-  for (const [index, name] of ['jwks', 'issuer', 'audience'].slice(0, args.length).entries()) {
-    const arg = args[index];
-    if (arg?.kind !== 'constant' || typeof arg.value !== 'string' || arg.value === '')
-      throw new ExpressionError('0A000', `${name} must be a constant in ${called}()`, arg?.at ?? null);
-    if (name === 'jwks' && !/^https?:\/\/[!-~]{1,2048}$/.test(arg.value))
-      throw new ExpressionError('22023', `jwks must be a URL in ${called}()`, arg.at);
   }
 }
