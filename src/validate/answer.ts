@@ -16,9 +16,10 @@ import { limits } from '../config/limits.ts';
 import { type AnswerGuardFacts, type GuardText, checkOutputs, checkWhen, guardOf } from './answer-safety.ts';
 import { type BoundValues, constantValue, isEmptyValue, programOf } from './compile.ts';
 import { EvaluationError, ExpressionError } from './errors.ts';
-import { keyConstants, literalRanges, typeExpression } from './expression.ts';
+import { typeExpression } from './expression.ts';
 import { type Node, reachable } from './node.ts';
 import { Safety } from './safety.ts';
+import { keyConstants, literalRanges } from './secret-literals.ts';
 
 export type AnswerType = 'text/plain' | 'application/json' | 'text/xml';
 

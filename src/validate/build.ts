@@ -1,36 +1,64 @@
 /**
- * Builds typed nodes: converts types where PostgreSQL does so implicitly, and computes constant parts. A constant part
- * that raises an error is refused when the table is created, with its position. And the static cost bound of the whole: every step is linear
- * in what it reads and writes, so sizes are bounded relative to the request body, and no request can make an expression slow or large. What
- * cannot be bounded is refused.
+ * Builds typed nodes. Equal subtrees are one node (hash-consing), so that what an expression says twice is computed once; types are converted where
+ * PostgreSQL does so implicitly; and subtrees of constants are computed, as PostgreSQL's planner does. A constant part that raises an error is refused
+ * when the table is created, with its position.
  */
 import { limits } from '../config/limits.ts';
+import { printTextArray } from './arrays.ts';
 import { Compiler } from './compile.ts';
+import { sizeOfConstant } from './cost.ts';
 import { EvaluationError, ExpressionError } from './errors.ts';
 import { castRow } from './functions.ts';
-import { HeaderSlots } from './program.ts';
-import { childrenOf, constantsOf, Nodes } from './node.ts';
+import type { FunctionRow } from './function-table.ts';
+import { JsonValue } from './jsonb.ts';
+import { childrenOf, constantsOf, isPublicCall } from './node.ts';
 import type { Node, NodeDraft } from './node.ts';
-import { smallSize, sumSizes } from './function-table.ts';
-import type { FunctionRow, SizeBound } from './function-table.ts';
+import { Decimal, printDecimal } from './numeric.ts';
+import { HeaderSlots } from './program.ts';
 import { printedType } from './types.ts';
 import type { StaticType, TypeName, Value } from './types.ts';
 
 const noValues = { secrets: new Map<string, string>(), publicUrl: null };
 
 export class Builder {
-  readonly nodes = new Nodes();
+  readonly #byKey = new Map<string, Node>();
   #foldedBytes = 0;
 
   constant(value: Value, type: StaticType, at: number, literals: Iterable<number> = []): Node {
     // A constant that only gets another type shares its set: of a list of equal ones, none is copied for each of them.
     const shared = literals instanceof Set ? (literals as Set<number>) : new Set(literals);
-    return this.nodes.make({ kind: 'constant', value, literals: shared }, type, at);
+    return this.#node({ kind: 'constant', value, literals: shared }, type, at);
+  }
+
+  /** The node with that shape: the existing one, or a new one. */
+  #node(shape: NodeDraft, type: StaticType, at: number): Node {
+    const key = keyOf(shape, type);
+    const known = this.#byKey.get(key);
+    if (known !== undefined) {
+      // A constant remembers every literal it came from: all of them are masked if one is a key.
+      if (known.kind === 'constant' && shape.kind === 'constant' && known.literals !== shape.literals)
+        for (const at of shape.literals) known.literals.add(at);
+      return known;
+    }
+    const { kind } = shape;
+    const read = kind === 'header' || kind === 'variable';
+    const clock = shape.kind === 'variable' && shape.name === 'now';
+    const node = {
+      ...shape,
+      id: this.#byKey.size,
+      type,
+      at,
+      varies: read || isFetched(shape) || some(shape, 'varies'),
+      sender: (read && !clock) || some(shape, 'sender'),
+      secret: kind === 'secret' || isSecretCall(shape) || (some(shape, 'secret') && !isPublicCall(shape)),
+    } as Node;
+    this.#byKey.set(key, node);
+    return node;
   }
 
   /** A node, or the constant that it evaluates to. */
   make(shape: NodeDraft, type: StaticType, at: number): Node {
-    const node = this.nodes.make(shape, type, at);
+    const node = this.#node(shape, type, at);
     const parts = childrenOf(node);
     const isConstant = parts.length > 0 && parts.every(({ kind }) => kind === 'constant') && !isStable(node);
     return isConstant ? this.#fold(node) : node;
@@ -114,77 +142,61 @@ function raisedAt<T>(at: number, compute: () => T): T {
   }
 }
 
-/** Header names, `\u00XX` escapes and quotes: what JSON adds to the headers. */
-const jsonGrowth = 7;
+const rowIds = new Map<FunctionRow, number>();
 
-/** Refuses an expression that a request could make expensive. */
-export function checkCost(root: Node): void {
-  const sizes = new Map<number, SizeBound>();
-  let work: SizeBound = { base: 0, body: 0 };
-  const visit = (node: Node): SizeBound => {
-    const known = sizes.get(node.id);
-    if (known !== undefined) return known;
-    const parts = childrenOf(node).map(visit);
-    const size = sizeOf(node, parts);
-    sizes.set(node.id, size);
-    if (size.body > limits.expressionValueBodiesMax || size.base > limits.expressionValueBytesMax) {
-      throw new ExpressionError('54000', `this ${printedType[node.type]} may grow too large`, node.at, {
-        hint: `A value may be up to ${limits.expressionValueBodiesMax} times as long as the request body, plus ${limits.expressionValueBytesMax} bytes; counts and lengths must be constants.`,
-      });
-    }
-    work = sumSizes([work, size, ...parts]);
-    return size;
-  };
-  visit(root);
-  if (work.body > limits.expressionWorkBodiesMax || work.base > limits.expressionWorkBytesMax) {
-    throw new ExpressionError('54000', 'the expression does too much work', null, {
-      hint: `All steps together may read and write ${limits.expressionWorkBodiesMax} times the request body.`,
-    });
-  }
+/** A number that identifies a row. */
+function idOf(row: FunctionRow): number {
+  const known = rowIds.get(row);
+  if (known !== undefined) return known;
+  rowIds.set(row, rowIds.size);
+  return rowIds.size - 1;
 }
 
-/** In UTF-8 bytes, or approximately for values that are small anyway. */
-function constantSize(value: Value): number {
-  if (typeof value === 'string') return Buffer.byteLength(value);
-  if (Buffer.isBuffer(value)) return value.length;
-  return limits.expressionCharsMax;
+function printedValue(value: Value): string {
+  if (value === null) return 'null';
+  if (Buffer.isBuffer(value)) return value.toString('hex');
+  if (value instanceof JsonValue) return value.text.slice(value.start, value.end);
+  if (value instanceof Decimal) return printDecimal(value);
+  return typeof value === 'object' ? printTextArray(value) : Object.is(value, -0) ? '-0' : String(value);
 }
 
-/** How large the value of a constant part may be that is about to be computed, in bytes. */
-function sizeOfConstant(node: Node): number {
-  const parts = childrenOf(node).map((part) => sizeOf(part, []));
-  return sizeOf(node, parts).base;
-}
-
-function sizeOf(node: Node, parts: readonly SizeBound[]): SizeBound {
-  switch (node.kind) {
+/** What makes two nodes the same. */
+function keyOf(shape: NodeDraft, type: StaticType): string {
+  const ids = 'args' in shape ? shape.args.map(({ id }) => id).join(',') : '';
+  switch (shape.kind) {
     case 'constant':
-      return { base: constantSize(node.value), body: 0 };
-    case 'secret':
-      return { base: limits.secretBytesMax, body: 0 };
+      return `constant ${type} ${shape.value === null ? 'null' : 'value'} ${printedValue(shape.value)}`;
     case 'header':
-      return { base: limits.headersBytesMax, body: 0 };
     case 'variable':
-      if (node.name === 'payload') return { base: 0, body: 1 };
-      // What is compressed is as long as its content, or longer for a sender who wants that, up to the bound of all bodies.
-      if (node.name === 'encoded_body') return { base: limits.expressionEncodedBytesMax, body: 1 };
-      return { base: limits.headersBytesMax * jsonGrowth, body: 0 };
-    case 'call': {
-      return node.row.size?.(parts, constantsOf(node.args)) ?? smallSize;
-    }
-    case 'and':
-    case 'or':
-    case 'not':
-    case 'any':
+    case 'secret':
+      return `${shape.kind} ${type} ${shape.name}`;
+    case 'call':
+      return `call ${idOf(shape.row)} ${ids}`;
+    case 'case':
+      return `case ${ids}`;
     case 'test':
+      return `test ${shape.test} ${shape.negated} ${ids}`;
+    case 'any':
+      return `any ${idOf(shape.row)} ${shape.all} ${ids}`;
     case 'distinct':
-      return smallSize;
-    case 'array':
-      return sumSizes(parts);
+      return `distinct ${idOf(shape.row)} ${shape.negated} ${ids}`;
+    case 'nullif':
+      return `nullif ${idOf(shape.row)} ${ids}`;
     default:
-      return parts.reduce(
-        (most, part) => ({ base: Math.max(most.base, part.base), body: Math.max(most.body, part.body) }),
-        smallSize,
-      );
+      return `${shape.kind} ${type} ${ids}`;
   }
+}
+
+function some(shape: NodeDraft, fact: 'varies' | 'sender' | 'secret'): boolean {
+  return 'args' in shape && shape.args.some((arg) => arg[fact]);
+}
+
+/** An HMAC is secret whatever its key is: a literal key is secret, too. */
+function isSecretCall(shape: NodeDraft): boolean {
+  return shape.kind === 'call' && shape.row.role === 'mac';
+}
+
+/** What is fetched may be another value at the next request. */
+function isFetched(shape: NodeDraft): boolean {
+  return shape.kind === 'call' && shape.row.role === 'published';
 }

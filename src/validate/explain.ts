@@ -17,10 +17,11 @@ import {
 } from './compile.ts';
 import { emptyContext, HeaderSlots } from './program.ts';
 import { type Evaluation, Reasons, type NodeResult, ageOf, messageOf } from './explain-reason.ts';
-import { keyConstants, parseExpression, typeExpression } from './expression.ts';
+import { parseExpression, typeExpression } from './expression.ts';
 import { type Node, childrenOf, isPublicCall, reachable } from './node.ts';
 import { NodePrinter, type Scrub, mask, printBody, printValue } from './print-node.ts';
 import { Safety } from './safety.ts';
+import { keyConstants } from './secret-literals.ts';
 
 export interface Explanation {
   readonly accepted: boolean;

@@ -4,12 +4,13 @@
  * whatever does not have an exact meaning here, is not safe, or could be made expensive by a request. Touches nothing:
  * no socket, no database, no clock.
  */
-import { checkCost } from './build.ts';
-import { keptOf } from './digest-strength.ts';
-import { isKeyConstant, Safety } from './safety.ts';
+import { checkCost } from './cost.ts';
+import { warningsOf } from './expression-warnings.ts';
+import { Safety } from './safety.ts';
+import { keyConstants, literalRanges } from './secret-literals.ts';
 import { ExpressionError } from './errors.ts';
-import { type Node, type VariableName, childrenOf, constantOf, reachable } from './node.ts';
-import { loadParser, parseText, tokenEnds } from './parse.ts';
+import { type Node, type VariableName, reachable } from './node.ts';
+import { loadParser, parseText } from './parse.ts';
 import { Typer } from './typing.ts';
 
 export { ExpressionError, loadParser };
@@ -65,7 +66,7 @@ export function parseExpression(text: string, scope: ExpressionScope): Expressio
       !reads.variables.has('query') &&
       !reads.variables.has('url'),
     keyUrls: keyUrlsOf(root),
-    warnings: [...reads.names.flatMap(nameWarning), ...lineBreakWarning(root)],
+    warnings: warningsOf(root, reads.names),
     root,
     bound: [...safety.bound],
   };
@@ -128,79 +129,4 @@ function keyUrlsOf(root: Node): string[] {
     return url?.kind === 'constant' && typeof url.value === 'string' ? [url.value] : [];
   });
   return [...new Set(urls)];
-}
-
-function nameWarning(name: string): string[] {
-  if (name === name.toLowerCase()) return [];
-  return [`header name '${name}' is not in lower case and can never match: write '${name.toLowerCase()}'`];
-}
-
-/** The digest is longer than a line of base64, which holds 57 bytes. */
-const isLong = (node: Node): boolean =>
-  node.kind === 'call' && (node.row.role === 'mac' || node.row.role === 'hash') && keptOf(node) >= 57;
-
-/** Whether a node is a digest in base64 that has a line break, as PostgreSQL writes one after 76 characters. */
-function breaksLine(node: Node): boolean {
-  if (node.kind !== 'call' || node.row.name !== 'encode') return false;
-  const [digest, format] = node.args;
-  return digest !== undefined && constantOf(format) === 'base64' && isLong(digest);
-}
-
-/** Whether a function takes its argument without line breaks. */
-function dropsLineBreaks(node: Node): boolean {
-  if (node.kind !== 'call') return false;
-  const [, second] = node.args;
-  const removed = constantOf(second);
-  if (node.row.name === 'decode') return removed === 'base64';
-  return (
-    ['replace', 'translate'].includes(node.row.name) && typeof removed === 'string' && removed.includes('\n')
-  );
-}
-
-function lineBreakWarning(root: Node): string[] {
-  const isBroken = [...reachable(root)].some(
-    (node) => !dropsLineBreaks(node) && childrenOf(node).some(breaksLine),
-  );
-  return isBroken
-    ? [
-        "encode(…, 'base64') writes a line break after 76 characters, as in PostgreSQL, and no sender does: write replace(encode(…, 'base64'), E'\\n', '')",
-      ]
-    : [];
-}
-
-/**
- * Constants that are shared keys: those that checks rely on and, so that a key is masked wherever it is compared, every
- * whole constant that is compared with a secret or is in secure_compare.
- */
-export function keyConstants(root: Node, safety: Safety): Set<Node> {
-  const keys = new Set(safety.keys);
-  for (const node of reachable(root)) {
-    if (node.kind !== 'call' && node.kind !== 'any') continue;
-    const { role } = node.row;
-    const isComparison = role === 'equal' || role === 'unequal';
-    if (
-      role === 'compare' ||
-      role === 'compareAny' ||
-      (isComparison && node.args.some(({ secret }) => secret))
-    ) {
-      for (const arg of node.args) addConstants(arg, keys);
-    }
-    const key =
-      role === 'mac' || role === 'verify' ? node.args[0] : role === 'token' ? node.args[1] : undefined;
-    if (key !== undefined && isKeyConstant(key)) keys.add(key);
-  }
-  return keys;
-}
-
-function addConstants(operand: Node, keys: Set<Node>): void {
-  if (operand.kind === 'constant') keys.add(operand);
-  else if (operand.kind === 'array') for (const item of operand.args) addConstants(item, keys);
-}
-
-export function literalRanges(text: string, keys: ReadonlySet<Node>): { start: number; end: number }[] {
-  const starts = new Set([...keys].flatMap((node) => (node.kind === 'constant' ? [...node.literals] : [])));
-  if (starts.size === 0) return [];
-  const ends = tokenEnds(text);
-  // A literal whose end is not found is masked to the end of the text rather than shown.
-  return [...starts].sort((a, b) => a - b).map((start) => ({ start, end: ends.get(start) ?? text.length }));
 }

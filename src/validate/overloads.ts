@@ -1,5 +1,5 @@
 /**
- * Which row of the functions a call or an operator refers to, decided as PostgreSQL decides it (parse_func.c, parse_oper.c), over the rows that exist
+ * Which row of the functions a call or an operator refers to, decided as PostgreSQL decides it (parse_oper.c; function-candidates.ts), over the rows that exist
  * here; and the node that an operator becomes. Takes names and types; refuses unknown functions and operators, and calls that are not unique, each with
  * its position and what is known. Pure.
  */
@@ -9,80 +9,12 @@ import { functionsByName, operatorsByName } from './functions.ts';
 import { signature } from './function-table.ts';
 import type { FunctionRow } from './function-table.ts';
 import type { Node } from './node.ts';
-import { categoryOf, coercesImplicitly, isPreferred, printedType } from './types.ts';
-import type { StaticType, TypeName } from './types.ts';
-
-const maxBy = (rows: readonly FunctionRow[], score: (row: FunctionRow) => number): readonly FunctionRow[] => {
-  const best = Math.max(...rows.map(score));
-  return rows.filter((row) => score(row) === best);
-};
-
-function typeAt(row: FunctionRow, at: number): TypeName {
-  return row.args[at] ?? row.args.at(-1) ?? 'text';
-}
-
-/** func_select_candidate: one row, or null when the call is ambiguous. */
-function select(candidates: readonly FunctionRow[], types: readonly StaticType[]): FunctionRow | null {
-  const known = types.flatMap((type, at) => (type === 'unknown' ? [] : [at]));
-  const exact = (row: FunctionRow): number => known.filter((at) => typeAt(row, at) === types[at]).length;
-  const fitting = (row: FunctionRow): number =>
-    known.filter((at) => typeAt(row, at) === types[at] || isPreferred(typeAt(row, at))).length;
-  let left = maxBy(candidates, exact);
-  if (left.length > 1) left = maxBy(left, fitting);
-  if (left.length === 1) return left[0] ?? null;
-  if (known.length === types.length) return null;
-  return selectForUnknown(left, types);
-}
-
-/** Bare literals: text if a candidate takes text, otherwise the one category that all candidates share. */
-function selectForUnknown(
-  candidates: readonly FunctionRow[],
-  types: readonly StaticType[],
-): FunctionRow | null {
-  let left = candidates;
-  let resolved = true;
-  types.forEach((type, at) => {
-    if (type !== 'unknown' || !resolved) return;
-    const slots = left.map((row) => typeAt(row, at));
-    const categories = new Set(slots.map(categoryOf));
-    const category = categories.has('S') ? 'S' : categories.size === 1 ? [...categories][0] : undefined;
-    if (category === undefined) {
-      resolved = false;
-      return;
-    }
-    const inCategory = left.filter((row) => categoryOf(typeAt(row, at)) === category);
-    const preferred = inCategory.filter((row) => isPreferred(typeAt(row, at)));
-    left = preferred.length > 0 ? preferred : inCategory;
-  });
-  if (resolved && left.length === 1) return left[0] ?? null;
-  // Last resort: unknown arguments are assumed to have the type of all the known ones.
-  const known = new Set(types.filter((type) => type !== 'unknown'));
-  if (known.size !== 1) return null;
-  const [type] = known;
-  const same = candidates.filter((row) => types.every((_, at) => typeAt(row, at) === type));
-  return same.length === 1 ? (same[0] ?? null) : null;
-}
+import { best } from './function-candidates.ts';
+import { printedType } from './types.ts';
+import type { StaticType } from './types.ts';
 
 function takes(row: FunctionRow, count: number): boolean {
   return row.variadic ? count >= row.args.length : row.args.length === count;
-}
-
-function best(
-  candidates: readonly FunctionRow[],
-  types: readonly StaticType[],
-  what: string,
-  at: number,
-): FunctionRow | null {
-  const exact = candidates.find((row) => types.every((type, i) => typeAt(row, i) === type));
-  if (exact !== undefined) return exact;
-  const possible = candidates.filter((row) =>
-    types.every((type, i) => coercesImplicitly(type, typeAt(row, i))),
-  );
-  if (possible.length <= 1) return possible[0] ?? null;
-  const chosen = select(possible, types);
-  if (chosen === null)
-    throw new ExpressionError('42725', `${what} is not unique`, at, { hint: 'Add explicit casts.' });
-  return chosen;
 }
 
 function refusedIfSo(row: FunctionRow, at: number): FunctionRow {

@@ -1,10 +1,20 @@
 /**
- * The constructs of SQL that are neither functions nor operators (constructs.ts), as PostgreSQL's parser has them. Takes a node of the parser's and what
+ * What few expressions have: casts, arguments by name, and the constructs of SQL that are neither functions nor operators (constructs.ts), as
+ * PostgreSQL's parser has them. Takes a node of the parser's and what
  * converts its parts; returns the tree in the terms of syntax.ts; refuses (0A000) every construct that is not supported here: a node without a case.
  */
-import type { A_Expr, CaseExpr, Node as PgNode } from 'libpg-query';
+import type {
+  A_Expr,
+  CaseExpr,
+  FuncCall,
+  Node as PgNode,
+  TypeCast,
+  TypeName as PgTypeName,
+} from 'libpg-query';
 import { ExpressionError } from './errors.ts';
+import { typeSpellings } from './syntax.ts';
 import type { Branch, Syntax, TestWord } from './syntax.ts';
+import type { TypeName } from './types.ts';
 
 /** What converts the parts of a construct. */
 export interface Conversion {
@@ -49,9 +59,33 @@ export function unknownConstruct(what: string, at: number, hint?: string): Expre
 }
 
 export function convertConstruct(node: PgNode, parts: Conversion): Syntax {
+  const cast = as(node, 'TypeCast');
+  if (cast !== undefined) return convertCast(cast, parts);
   const choice = as(node, 'CaseExpr');
   if (choice !== undefined) return convertCase(choice, parts);
   return convertLogic(node, parts) ?? convertList(node, parts) ?? refuse(node, parts);
+}
+
+function convertCast(node: TypeCast, parts: Conversion): Syntax {
+  const typeAt = parts.at(node.typeName?.location);
+  const at = node.location === undefined || node.location < 0 ? typeAt : parts.at(node.location);
+  return { kind: 'cast', arg: parts.needed(node.arg, at), type: typeOf(node.typeName, typeAt), at };
+}
+
+function typeOf(node: PgTypeName | undefined, at: number): TypeName {
+  const spelled = unqualified(node?.names);
+  const base = typeSpellings.get(spelled);
+  const bounds = node?.arrayBounds?.length ?? 0;
+  const type = bounds === 0 ? base : bounds === 1 && base === 'text' ? 'text[]' : undefined;
+  if (type === undefined || node?.setof === true || node?.typmods !== undefined) {
+    const printed = spelled + (node?.typmods === undefined ? '' : '(…)') + '[]'.repeat(bounds);
+    throw unknownConstruct(
+      `type ${printed}`,
+      at,
+      'known types: text, text[], bytea, jsonb, boolean, integer, bigint, numeric, double precision, timestamptz, interval',
+    );
+  }
+  return type;
 }
 
 function convertCase(node: CaseExpr, parts: Conversion): Syntax {
@@ -178,4 +212,22 @@ function refuse(node: PgNode, parts: Conversion): never {
     RowExpr: 'a row',
   };
   throw unknownConstruct(what[name] ?? 'this construct', parts.at(inner?.location));
+}
+
+/** The names of the arguments of functions that may be called by them. */
+const argumentNames: Readonly<Record<string, readonly string[]>> = {
+  jwt_verify: ['token', 'jwks', 'issuer', 'audience'],
+  jwks_key: ['jwks', 'kid'],
+};
+
+/** Arguments by name behind those by position, as PostgreSQL has them, in the order of the function's own. */
+export function inOrder(name: string, args: FuncCall['args'], at: number): FuncCall['args'] {
+  const given = (args ?? []).flatMap((arg) => ('NamedArgExpr' in arg ? [arg.NamedArgExpr] : []));
+  if (args === undefined || given.length === 0) return args;
+  const known = argumentNames[name]?.slice(args.length - given.length) ?? [];
+  const ordered = known.flatMap((word) => given.find((arg) => arg.name === word)?.arg ?? []);
+  // PostgreSQL's parser has refused a name that is given twice.
+  if (ordered.length !== given.length || known.length !== given.length)
+    throw unknownConstruct(`this way of calling ${name}()`, at);
+  return [...args.slice(0, args.length - given.length), ...ordered];
 }

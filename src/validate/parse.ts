@@ -6,29 +6,20 @@
  */
 import { createRequire } from 'node:module';
 import type * as parser from 'libpg-query';
-import type {
-  A_Const,
-  A_Expr,
-  FuncCall,
-  Node as PgNode,
-  SelectStmt,
-  TypeCast,
-  TypeName as PgTypeName,
-} from 'libpg-query';
+import type { A_Const, A_Expr, FuncCall, Node as PgNode, SelectStmt } from 'libpg-query';
 import { limits } from '../config/limits.ts';
 import { ExpressionError } from './errors.ts';
 import {
   as,
   convertConstruct,
   convertExpression,
+  inOrder,
   names,
   unknownConstruct,
   unqualified,
 } from './parse-constructs.ts';
 import type { Conversion } from './parse-constructs.ts';
-import { typeSpellings } from './syntax.ts';
 import type { Syntax } from './syntax.ts';
-import type { TypeName } from './types.ts';
 
 // Not by `import`: this is the only CommonJS package that Node still has to load alongside the bundled program, and with
 // only one such package Node 20 has returned it without its names (docs/decisions/0116).
@@ -105,10 +96,10 @@ function runParser(sql: string, offsets: Offsets): { stmt?: PgNode }[] {
   try {
     return parseSync(sql).stmts ?? [];
   } catch (error) {
-    if (error instanceof RangeError) throw tooDeep(null);
+    if (error instanceof RangeError) throw tooDeep();
     const at = error instanceof SqlError ? error.sqlDetails?.cursorPosition : undefined;
     const message = error instanceof Error ? error.message : 'syntax error';
-    if (/memory exhausted|stack depth/.test(message)) throw tooDeep(null);
+    if (/memory exhausted|stack depth/.test(message)) throw tooDeep();
     // `x AND` is a column named "and" to SELECT; the parenthesis that follows is Headgate's, not the author's.
     const isEnd = at !== undefined && offsets.isEnd(at);
     throw new ExpressionError(
@@ -119,12 +110,9 @@ function runParser(sql: string, offsets: Offsets): { stmt?: PgNode }[] {
   }
 }
 
-function tooDeep(at: number | null): ExpressionError {
-  return new ExpressionError(
-    '54001',
-    `the expression is nested deeper than ${limits.expressionDepthMax}`,
-    at,
-  );
+function tooDeep(): ExpressionError {
+  const message = `the expression is nested deeper than ${limits.expressionDepthMax}`;
+  return new ExpressionError('54001', message, null);
 }
 
 /**
@@ -143,12 +131,6 @@ export function tokenEnds(text: string): ReadonlyMap<number, number> {
   return ends;
 }
 
-/** The names of the arguments of functions that may be called by them. */
-const argumentNames: Readonly<Record<string, readonly string[]>> = {
-  jwt_verify: ['token', 'jwks', 'issuer', 'audience'],
-  jwks_key: ['jwks', 'kid'],
-};
-
 class Converter implements Conversion {
   readonly #index: (location: number) => number;
   #depth = 0;
@@ -158,13 +140,7 @@ class Converter implements Conversion {
   }
 
   convert(node: PgNode): Syntax {
-    if (++this.#depth > limits.expressionDepthMax) {
-      throw new ExpressionError(
-        '54001',
-        `the expression is nested deeper than ${limits.expressionDepthMax}`,
-        null,
-      );
-    }
+    if (++this.#depth > limits.expressionDepthMax) throw tooDeep();
     const syntax = this.#convert(node);
     this.#depth--;
     return syntax;
@@ -190,8 +166,6 @@ class Converter implements Conversion {
     if (expression !== undefined) return this.#expression(expression);
     const call = as(node, 'FuncCall');
     if (call !== undefined) return this.#call(call);
-    const cast = as(node, 'TypeCast');
-    if (cast !== undefined) return this.#cast(cast);
     const column = as(node, 'ColumnRef');
     if (column !== undefined) return this.#column(names(column.fields), this.at(column.location));
     return convertConstruct(node, this);
@@ -226,42 +200,7 @@ class Converter implements Conversion {
       node.over ||
       node.func_variadic;
     if (special) throw unknownConstruct(`this way of calling ${name}()`, at);
-    return { kind: 'call', name, args: this.all(this.#inOrder(name, node.args, at)), at };
-  }
-
-  /** Arguments by name behind those by position, as PostgreSQL has them, in the order of the function's own. */
-  #inOrder(name: string, args: FuncCall['args'], at: number): FuncCall['args'] {
-    const given = (args ?? []).flatMap((arg) => ('NamedArgExpr' in arg ? [arg.NamedArgExpr] : []));
-    if (args === undefined || given.length === 0) return args;
-    const known = argumentNames[name]?.slice(args.length - given.length) ?? [];
-    const ordered = known.flatMap((word) => given.find((arg) => arg.name === word)?.arg ?? []);
-    // PostgreSQL's parser has refused a name that is given twice.
-    if (ordered.length !== given.length || known.length !== given.length)
-      throw unknownConstruct(`this way of calling ${name}()`, at);
-    return [...args.slice(0, args.length - given.length), ...ordered];
-  }
-
-  #type(node: PgTypeName | undefined): TypeName {
-    const at = this.at(node?.location);
-    const spelled = unqualified(node?.names);
-    const base = typeSpellings.get(spelled);
-    const bounds = node?.arrayBounds?.length ?? 0;
-    const type = bounds === 0 ? base : bounds === 1 && base === 'text' ? 'text[]' : undefined;
-    if (type === undefined || node?.setof === true || node?.typmods !== undefined) {
-      const printed = spelled + (node?.typmods === undefined ? '' : '(…)') + '[]'.repeat(bounds);
-      throw unknownConstruct(
-        `type ${printed}`,
-        at,
-        'known types: text, text[], bytea, jsonb, boolean, integer, bigint, numeric, double precision, timestamptz, interval',
-      );
-    }
-    return type;
-  }
-
-  #cast(node: TypeCast): Syntax {
-    const typeAt = this.at(node.typeName?.location);
-    const at = node.location === undefined || node.location < 0 ? typeAt : this.at(node.location);
-    return { kind: 'cast', arg: this.needed(node.arg, at), type: this.#type(node.typeName), at };
+    return { kind: 'call', name, args: this.all(inOrder(name, node.args, at)), at };
   }
 
   #expression(node: A_Expr): Syntax {
