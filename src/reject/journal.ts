@@ -26,14 +26,13 @@ import { runAskedRetries } from './retries.ts';
 import type { RetryContext } from './retries.ts';
 import { addTraffic } from './traffic-statement.ts';
 import { TrafficCounts } from './traffic.ts';
-import type { DatabaseCounts } from './traffic.ts';
 
 /** What the journals of all databases share. */
 export interface JournalParts extends RejectedRowsContext, RetryContext {
   readonly engine: Pick<Engine, 'clientConfig'>;
 }
 
-export class Journal implements DatabaseCounts {
+export class Journal {
   readonly #database: string;
   readonly #parts: JournalParts;
   readonly #rejected: RejectedRows;

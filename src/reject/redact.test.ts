@@ -5,9 +5,10 @@ import { RateLimit } from '../access/rate-limit.ts';
 import type { RejectedRequest } from '../types/journal.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
+import type { Limits } from '../config/limits.ts';
 import { refusal } from '../errors/refusals.ts';
 import { describe, rawHeadersOf } from './redact.ts';
-import { Waiting } from './rejected-rows.ts';
+import { RejectedRows } from './rejected-rows.ts';
 
 function target(intake: Partial<Target['intake']> = {}): Target {
   return {
@@ -136,7 +137,10 @@ test('the rate limit of rejected requests is separate for each key, and recovers
 });
 
 test('the queue of rejected requests is bounded in entries and bytes, keeps the oldest, and holds no whole body', () => {
-  const few = new Waiting({ ...limits, rejectedWaitingMax: 3, rejectedBatchRowsMax: 2 });
+  const context = { observe: () => {}, clock: () => 0, stored: () => {}, rowsMax: 1, days: 1 };
+  const rows = (bounds: Partial<Limits>) =>
+    new RejectedRows('dev', { ...context, limits: { ...limits, ...bounds } });
+  const few = rows({ rejectedWaitingMax: 3, rejectedBatchRowsMax: 2 });
   assert.deepEqual(
     [1, 2, 3, 4].map((n) => few.push(request({ arrivedAtMs: n }))),
     [true, true, true, false],
@@ -144,7 +148,7 @@ test('the queue of rejected requests is bounded in entries and bytes, keeps the 
   const times = () => few.takeBatch().map(({ description }) => description.receivedAt.getTime());
   assert.deepEqual([times(), times(), times()], [[1, 2], [3], []]);
   const whole = Buffer.alloc(1_000_000, 1);
-  const bytes = new Waiting({ ...limits, rejectedWaitingBytesMax: 150_000, rejectedBatchBytesMax: 10 });
+  const bytes = rows({ rejectedWaitingBytesMax: 150_000, rejectedBatchBytesMax: 10 });
   assert.deepEqual(
     [1, 2, 3].map(() => bytes.push(request({ body: whole }))),
     [true, true, false],

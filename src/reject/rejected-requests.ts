@@ -9,15 +9,26 @@ import type { Readers } from '../observe/context.ts';
 import type { AskedHandshake, RejectedRequest } from '../types/journal.ts';
 import { Journal } from './journal.ts';
 import type { JournalParts } from './journal.ts';
-import { ServedCounts } from './traffic.ts';
+import type { CountedAnswer } from './traffic.ts';
 
 export class Rejects {
   readonly #parts: JournalParts;
   readonly #journals = new Map<string, Journal>();
   readonly #rate: RateLimit;
-  readonly #counts = new ServedCounts();
+  readonly #count = (answered: CountedAnswer): void => {
+    const { table } = answered;
+    if (table?.oid !== undefined)
+      this.#counting(table.database)?.traffic.add(table.oid, answered, Date.now());
+  };
   /** Counts answers, and documents that were stored without some of their members; nothing else is of interest. */
-  readonly readers: Readers = this.#counts.readers;
+  readonly readers: Readers = {
+    'request.answered': this.#count,
+    'batch.answered': this.#count,
+    'keys.ignored': (ignored) => {
+      const { database, oid } = ignored.table;
+      if (oid !== undefined) this.#counting(database)?.ignored.add(oid, ignored);
+    },
+  };
   #closed = false;
 
   constructor(parts: JournalParts) {
@@ -43,16 +54,18 @@ export class Rejects {
 
   #open(database: string): void {
     if (this.#closed) return;
-    const journal = new Journal(database, this.#parts);
-    this.#journals.set(database, journal);
-    if (this.#parts.rowsMax > 0) this.#counts.add(database, journal);
+    this.#journals.set(database, new Journal(database, this.#parts));
+  }
+
+  /** What is observed of tables of a database that is not served is not counted. */
+  #counting(database: string): Journal | undefined {
+    return this.#parts.rowsMax > 0 ? this.#journals.get(database) : undefined;
   }
 
   /** Closes the connection to a database, so that it can be dropped or renamed. */
   async release(database: string): Promise<void> {
     const journal = this.#journals.get(database);
     this.#journals.delete(database);
-    this.#counts.remove(database);
     await journal?.close();
   }
 

@@ -3,7 +3,6 @@
  * into one statement at a time, removes old ones, and counts what cannot be written.
  */
 import type { RejectedRequest, StoredRefusal } from '../types/journal.ts';
-import type { Limits } from '../config/limits.ts';
 import type { StageContext } from '../observe/context.ts';
 import { describe } from './redact.ts';
 import type { Description } from './redact.ts';
@@ -11,72 +10,6 @@ import { RefusalReasons } from './refusal-reason.ts';
 import type { Kept } from './refusal-reason.ts';
 import { standing } from './journal-session.ts';
 import type { JournalSession } from './journal-session.ts';
-
-type WaitingLimits = Pick<
-  Limits,
-  | 'rejectedBodyBytesMax'
-  | 'rejectedReasonCharsMax'
-  | 'rejectedWaitingMax'
-  | 'rejectedWaitingBytesMax'
-  | 'rejectedBatchRowsMax'
-  | 'rejectedBatchBytesMax'
-  | 'requestCostBytes'
->;
-
-interface WaitingEntry {
-  readonly request: RejectedRequest;
-  readonly body: Buffer | null;
-  readonly bodyBytes: number | null;
-  readonly bytes: number;
-}
-
-export class Waiting {
-  readonly #limits: WaitingLimits;
-  readonly #entries: WaitingEntry[] = [];
-  #bytes = 0;
-
-  constructor(limits: WaitingLimits) {
-    this.#limits = limits;
-  }
-
-  get length(): number {
-    return this.#entries.length;
-  }
-
-  /** False: there is no room. Copies the part of the body that is kept, and does not hold the rest. */
-  push(request: RejectedRequest): boolean {
-    const limits = this.#limits;
-    const keeps = Math.min(request.body?.length ?? 0, limits.rejectedBodyBytesMax);
-    const bytes = limits.requestCostBytes + textBytes(request) + keeps;
-    if (this.#entries.length >= limits.rejectedWaitingMax) return false;
-    if (this.#bytes + bytes > limits.rejectedWaitingBytesMax) return false;
-    // A slice would keep the whole body in memory as long as it waits.
-    const body = request.body === null ? null : Buffer.from(request.body.subarray(0, keeps));
-    const bodyBytes = request.body?.length ?? null;
-    this.#entries.push({ request: { ...request, body: null }, body, bodyBytes, bytes });
-    this.#bytes += bytes;
-    return true;
-  }
-
-  /** Removes and returns the next ones for one statement, the oldest first. */
-  takeBatch(): readonly Kept[] {
-    const { rejectedBatchRowsMax, rejectedBatchBytesMax } = this.#limits;
-    const batch: Kept[] = [];
-    let bytes = 0;
-    for (const entry of this.#entries) {
-      bytes += entry.bytes;
-      if (batch.length > 0 && (batch.length >= rejectedBatchRowsMax || bytes > rejectedBatchBytesMax)) break;
-      const { request } = entry;
-      batch.push({ request, description: describe(request, entry.body, entry.bodyBytes, this.#limits) });
-    }
-    for (const entry of this.#entries.splice(0, batch.length)) this.#bytes -= entry.bytes;
-    return batch;
-  }
-}
-
-function textBytes({ requestTarget, rawHeaders }: RejectedRequest): number {
-  return rawHeaders.reduce((sum, text) => sum + text.length, requestTarget.length);
-}
 
 /** What becomes of the rows. */
 export interface RejectedRowsContext extends StageContext {
@@ -87,33 +20,67 @@ export interface RejectedRowsContext extends StageContext {
   readonly days: number;
 }
 
+interface WaitingRefusal {
+  readonly request: RejectedRequest;
+  readonly body: Buffer | null;
+  readonly bodyBytes: number | null;
+  readonly bytes: number;
+}
+
 export class RejectedRows {
   readonly #database: string;
   readonly #context: RejectedRowsContext;
-  readonly #waiting: Waiting;
   readonly #why: RefusalReasons;
+  readonly #waiting: WaitingRefusal[] = [];
+  #waitingBytes = 0;
   #insertedSinceTrim = 0;
   #trimmedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(database: string, context: RejectedRowsContext) {
     this.#database = database;
     this.#context = context;
-    this.#waiting = new Waiting(context.limits);
     this.#why = new RefusalReasons(context.limits, context.clock);
   }
 
-  /** False: there is no room for it. */
+  /** False: there is no room for it. Copies the part of the body that is kept, and does not hold the rest. */
   push(request: RejectedRequest): boolean {
-    return this.#waiting.push(request);
+    const { limits } = this.#context;
+    const keeps = Math.min(request.body?.length ?? 0, limits.rejectedBodyBytesMax);
+    const bytes = limits.requestCostBytes + textBytes(request) + keeps;
+    if (this.#waiting.length >= limits.rejectedWaitingMax) return false;
+    if (this.#waitingBytes + bytes > limits.rejectedWaitingBytesMax) return false;
+    // A slice would keep the whole body in memory as long as it waits.
+    const body = request.body === null ? null : Buffer.from(request.body.subarray(0, keeps));
+    const bodyBytes = request.body?.length ?? null;
+    this.#waiting.push({ request: { ...request, body: null }, body, bodyBytes, bytes });
+    this.#waitingBytes += bytes;
+    return true;
+  }
+
+  /** Removes and returns the next ones for one statement, the oldest first. */
+  takeBatch(): readonly Kept[] {
+    const { limits } = this.#context;
+    const { rejectedBatchRowsMax, rejectedBatchBytesMax } = limits;
+    const batch: Kept[] = [];
+    let bytes = 0;
+    for (const entry of this.#waiting) {
+      bytes += entry.bytes;
+      if (batch.length > 0 && (batch.length >= rejectedBatchRowsMax || bytes > rejectedBatchBytesMax)) break;
+      const { request } = entry;
+      batch.push({ request, description: describe(request, entry.body, entry.bodyBytes, limits) });
+    }
+    for (const entry of this.#waiting.splice(0, batch.length)) this.#waitingBytes -= entry.bytes;
+    return batch;
   }
 
   /** Those that wait. A batch whose statement fails is counted and dropped; `signal`: reasons are no longer looked for. */
   async write(session: JournalSession, signal: AbortSignal): Promise<void> {
     const database = this.#database;
     const { observe, stored } = this.#context;
-    for (let batch = this.#waiting.takeBatch(); batch.length > 0; batch = this.#waiting.takeBatch()) {
+    for (let batch = this.takeBatch(); batch.length > 0; batch = this.takeBatch()) {
       try {
-        const values = insertValues(await this.#why.tell(batch, signal));
+        const told = await this.#why.tell(batch, signal);
+        const values = columns.map(([, , value]) => told.map(value));
         const { rows } = await session.query<WrittenRow>(insertRejected, values);
         this.#insertedSinceTrim += rows.length;
         observe({ kind: 'rejected.stored', database, rows: rows.length });
@@ -147,6 +114,10 @@ export class RejectedRows {
   }
 }
 
+function textBytes({ requestTarget, rawHeaders }: RejectedRequest): number {
+  return rawHeaders.reduce((sum, text) => sum + text.length, requestTarget.length);
+}
+
 function refusalOf(
   database: string,
   { id, oid, code, received_at: at, remote_address: remoteAddress }: WrittenRow,
@@ -154,24 +125,48 @@ function refusalOf(
   return { id, database, oid: Number(oid), code, arrivedAtMs: at.getTime(), remoteAddress };
 }
 
+/** Of a row: their names and types, and their values. */
+const columns: readonly (readonly [name: string, type: string, value: (row: Description) => unknown])[] = [
+  ['received_at', 'timestamptz', ({ receivedAt }) => receivedAt.toISOString()],
+  ['relation', 'oid', ({ relation }) => relation],
+  ['schema_name', 'text', ({ schema }) => schema],
+  ['table_name', 'text', ({ table }) => table],
+  ['door', 'text', ({ door }) => door],
+  ['status', 'int', ({ status }) => status],
+  ['code', 'text', ({ code }) => code],
+  ['reason', 'text', ({ reason }) => reason],
+  ['authenticated', 'boolean', ({ authenticated }) => authenticated],
+  ['remote_address', 'text', ({ remoteAddress }) => remoteAddress],
+  ['method', 'text', ({ method }) => method],
+  ['target', 'text', ({ target }) => target],
+  ['headers', 'jsonb', ({ headers }) => JSON.stringify(headers)],
+  ['headers_left_out', 'jsonb', ({ leftOut }) => JSON.stringify(leftOut)],
+  ['headers_masked', 'jsonb', ({ masked }) => JSON.stringify(masked)],
+  ['body', 'bytea', ({ body }) => body],
+  ['body_bytes', 'bigint', ({ bodyBytes }) => bodyBytes],
+  ['engine_error', 'text', ({ engineError }) => engineError],
+  ['cause', 'jsonb', ({ cause }) => (cause === undefined ? null : JSON.stringify(cause))],
+  ['sender', 'text', ({ sender }) => sender],
+  ['event', 'text', ({ event }) => event],
+  ['traceparent', 'text', ({ traceparent }) => traceparent],
+];
+const names = columns.map(([name]) => name).join(', ');
+const read: Readonly<Record<string, string>> = {
+  relation: 'w.relation',
+  headers_left_out: 'array(select pg_catalog.jsonb_array_elements_text(r.headers_left_out))',
+};
+
 /**
  * Without waiting for the disk: what a crash takes away was refused anyway. Requests of a table that has been dropped meanwhile, or is being
- * dropped, are not stored.
+ * dropped, are not stored. `unnest` of several arrays is syntax, and means PostgreSQL's own.
  */
 const insertRejected = `
 with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true)),
 standing as materialized (${standing('$2')})
-insert into headgate.rejected_requests (received_at, relation, schema_name, table_name, door, status, code, reason,
-  authenticated, remote_address, method, target, headers, headers_left_out, headers_masked, body, body_bytes, engine_error, cause, sender, event, traceparent)
-select r.received_at, w.relation, r.schema_name, r.table_name, r.door, r.status, r.code, r.reason,
-  r.authenticated, r.remote_address, r.method, r.target, r.headers,
-  array(select pg_catalog.jsonb_array_elements_text(r.headers_left_out)), r.headers_masked, r.body, r.body_bytes,
-  r.engine_error, r.cause, r.sender, r.event, r.traceparent
-from unhurried, unnest($1::timestamptz[], $2::oid[], $3::text[], $4::text[], $5::text[], $6::int[], $7::text[],
-    $8::text[], $9::boolean[], $10::text[], $11::text[], $12::text[], $13::jsonb[], $14::jsonb[], $15::jsonb[], $16::bytea[],
-    $17::bigint[], $18::text[], $19::jsonb[], $20::text[], $21::text[], $22::text[])
-  with ordinality as r (received_at, relation, schema_name, table_name, door, status, code, reason, authenticated,
-    remote_address, method, target, headers, headers_left_out, headers_masked, body, body_bytes, engine_error, cause, sender, event, traceparent, place)
+insert into headgate.rejected_requests (${names})
+select ${columns.map(([name]) => read[name] ?? `r.${name}`).join(', ')}
+from unhurried, unnest(${columns.map(([, type], i) => `$${i + 1}::${type}[]`).join(', ')})
+  with ordinality as r (${names}, place)
 join standing w on w.relation = r.relation
 order by r.place
 returning id::text as id, relation::oid::text as oid, code, received_at, remote_address`;
@@ -182,33 +177,6 @@ interface WrittenRow {
   readonly code: string;
   readonly received_at: Date;
   readonly remote_address: string;
-}
-
-function insertValues(rows: readonly Description[]): unknown[] {
-  return [
-    rows.map((row) => row.receivedAt.toISOString()),
-    rows.map((row) => row.relation),
-    rows.map((row) => row.schema),
-    rows.map((row) => row.table),
-    rows.map((row) => row.door),
-    rows.map((row) => row.status),
-    rows.map((row) => row.code),
-    rows.map((row) => row.reason),
-    rows.map((row) => row.authenticated),
-    rows.map((row) => row.remoteAddress),
-    rows.map((row) => row.method),
-    rows.map((row) => row.target),
-    rows.map((row) => JSON.stringify(row.headers)),
-    rows.map((row) => JSON.stringify(row.leftOut)),
-    rows.map((row) => JSON.stringify(row.masked)),
-    rows.map((row) => row.body),
-    rows.map((row) => row.bodyBytes),
-    rows.map((row) => row.engineError),
-    rows.map(({ cause }) => (cause === undefined ? null : JSON.stringify(cause))),
-    rows.map(({ sender }) => sender),
-    rows.map(({ event }) => event),
-    rows.map(({ traceparent }) => traceparent),
-  ];
 }
 
 /**

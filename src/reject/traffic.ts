@@ -5,49 +5,14 @@
  */
 import type { Limits } from '../config/limits.ts';
 import { tookBoundsMs } from '../observe/durations.ts';
-import type { Readers } from '../observe/context.ts';
 import type { Observation } from '../observe/observations.ts';
 import { refusals } from '../errors/refusals.ts';
-import type { IgnoredCounts } from './ignored-keys.ts';
 import { trafficValues } from './traffic-statement.ts';
 import type { Count, outcomes, SinceStored } from './traffic-statement.ts';
 
 export type CountedAnswer = Extract<Observation, { kind: 'request.answered' | 'batch.answered' }>;
 
 type TrafficBounds = Pick<Limits, 'trafficTablesMax' | 'trafficWaitingMax' | 'trafficFlushMs'>;
-
-/** What is counted of one database. */
-export interface DatabaseCounts {
-  readonly traffic: TrafficCounts;
-  readonly ignored: IgnoredCounts;
-}
-
-/** The counts of all databases that are served: what is observed of tables of another one is not counted. */
-export class ServedCounts {
-  readonly #of = new Map<string, DatabaseCounts>();
-
-  add(database: string, counts: DatabaseCounts): void {
-    this.#of.set(database, counts);
-  }
-
-  remove(database: string): void {
-    this.#of.delete(database);
-  }
-
-  readonly #count = (answered: CountedAnswer): void => {
-    const { table } = answered;
-    if (table?.oid !== undefined) this.#of.get(table.database)?.traffic.add(table.oid, answered, Date.now());
-  };
-
-  readonly readers: Readers = {
-    'request.answered': this.#count,
-    'batch.answered': this.#count,
-    'keys.ignored': (ignored) => {
-      const { database, oid } = ignored.table;
-      if (oid !== undefined) this.#of.get(database)?.ignored.add(oid, ignored);
-    },
-  };
-}
 
 export class TrafficCounts {
   readonly #limits: TrafficBounds;
