@@ -31,6 +31,7 @@ export class RequestSessions {
     this.#clock = clock;
   }
 
+  /** That of the token in `Authorization`. Counts as its use, unless the page asks by itself. Refuses with `login_required`. */
   session(request: IncomingMessage): ConsoleSession<SqlRunner | null> {
     const counts = request.headers['x-headgate-auto'] === undefined;
     const session = this.#sessions.find(tokenOf(request), this.#clock(), counts);
@@ -38,6 +39,7 @@ export class RequestSessions {
     return session;
   }
 
+  /** The role that has logged in, the runner of its statements, and when its session ends. Refuses with `login_required`. */
   ofRole(request: IncomingMessage): OfRole {
     const { held, who, ended } = this.session(request);
     if (held === null || who.kind !== 'role')

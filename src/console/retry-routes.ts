@@ -58,8 +58,6 @@ export class RetryRoutes {
  */
 class RunningRetry {
   readonly #runner: SqlRunner;
-  readonly #filter: KeptFilter;
-  readonly #force: boolean;
   readonly #ended: AbortSignal;
   readonly #cancelling = new AbortController();
   #state: RetryState = { kind: 'running', total: 0, asked: 0, said: [], outcomes: [], error: null };
@@ -67,12 +65,10 @@ class RunningRetry {
   /** `ended`: the session has. */
   constructor(runner: SqlRunner, filter: KeptFilter, force: boolean, ended: AbortSignal) {
     this.#runner = runner;
-    this.#filter = filter;
-    this.#force = force;
     this.#ended = ended;
     ended.addEventListener('abort', () => this.cancel(), { once: true });
     if (ended.aborted) this.cancel();
-    void this.#work();
+    void this.#work(filter, force);
   }
 
   get state(): RetryState {
@@ -83,9 +79,9 @@ class RunningRetry {
     this.#cancelling.abort();
   }
 
-  async #work(): Promise<void> {
+  async #work(filter: KeptFilter, force: boolean): Promise<void> {
     try {
-      await this.#all();
+      await this.#all(filter, force);
       const kind = this.#cancelling.signal.aborted ? 'cancelled' : 'done';
       this.#state = { ...this.#state, kind };
     } catch (error) {
@@ -94,15 +90,15 @@ class RunningRetry {
     }
   }
 
-  async #all(): Promise<void> {
+  async #all(filter: KeptFilter, force: boolean): Promise<void> {
     const { signal } = this.#cancelling;
-    const sum = await this.#run(countWaiting(this.#filter));
+    const sum = await this.#run(countWaiting(filter));
     const [total = '0', newest = null] = sum[0] ?? [];
     if (newest === null) return;
     this.#state = { ...this.#state, total: Math.min(Number(total), limits.consoleRetriesMax) };
     for (let after = '0'; this.#state.asked < limits.consoleRetriesMax && !signal.aborted;) {
       const range = { after, last: newest };
-      const sql = retryBatch(this.#filter, range, this.#force, limits.consoleRetryBatchMax);
+      const sql = retryBatch(filter, range, force, limits.consoleRetryBatchMax);
       const batch = await this.#run(sql, true);
       const ids = batch.map(([id]) => id ?? '');
       after = ids.at(-1) ?? '';

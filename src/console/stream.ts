@@ -10,7 +10,6 @@ import type { TailSource } from '../observe/tail.ts';
 import type { TailEvent } from './api.ts';
 import { noStore } from './headers.ts';
 import type { Asked, RequestSessions } from './request-sessions.ts';
-import type { ConsoleSession } from './sessions.ts';
 import type { SqlRunner } from './sql.ts';
 import { tableKey, watchTail } from './tail.ts';
 import type { TailRights } from './tail.ts';
@@ -25,7 +24,7 @@ const readRights = `
   FROM pg_catalog.pg_roles r
   WHERE r.rolname = current_user`;
 
-interface Streamed {
+interface TailParts {
   readonly tail: TailSource;
   readonly clock: () => number;
   readonly answers: {
@@ -36,19 +35,54 @@ interface Streamed {
 
 /** The tails that are open. Refuses with `login_required` and `overloaded`. */
 export class TailStreams {
-  readonly #of: Streamed;
+  readonly #parts: TailParts;
   readonly #requests: RequestSessions;
   /** Watchers by role; '': of the owner of the data directory. */
   readonly #watching = new Map<string, number>();
 
-  constructor(of: Streamed, requests: RequestSessions) {
-    this.#of = of;
+  constructor(parts: TailParts, requests: RequestSessions) {
+    this.#parts = parts;
     this.#requests = requests;
   }
 
   async open({ request, response }: Asked): Promise<void> {
-    const session = this.#requests.session(request);
-    const role = session.who.kind === 'role' ? session.who.user : '';
+    const { who, held, ended } = this.#requests.session(request);
+    this.#count(who.kind === 'role' ? who.user : '', response);
+    const { tail, clock, answers } = this.#parts;
+    response.writeHead(200, { ...noStore, 'content-type': 'text/event-stream; charset=utf-8' });
+    const write = (event: TailEvent): void => void response.write(`data: ${JSON.stringify(event)}\n\n`);
+    const over = (): void => void response.end();
+    const beat = (): void => {
+      if (response.writableLength < limits.tailWaitingBytesMax)
+        write({ lines: [], skipped: 0, notReady: answers.ready() });
+    };
+    beat();
+    const beating = setInterval(beat, limits.tailBeatMs);
+    const end = watchTail(tail, {
+      clock,
+      rights: async () =>
+        who.kind === 'owner' || held === null
+          ? 'all'
+          : rightsOf(held, who.database, ended.signal).catch((error: unknown) => {
+              if (!(error instanceof Refused && error.refusal.code === 'login_required')) return null;
+              over();
+              throw error;
+            }),
+      write: (event) => {
+        if (response.writableLength > limits.tailWaitingBytesMax) return false;
+        write(event);
+        return true;
+      },
+    });
+    ended.signal.addEventListener('abort', over, { once: true });
+    response.once('close', () => {
+      clearInterval(beating);
+      ended.signal.removeEventListener('abort', over);
+      end();
+    });
+  }
+
+  #count(role: string, response: ServerResponse): void {
     const own = this.#watching.get(role) ?? 0;
     const all = [...this.#watching.values()].reduce((sum, count) => sum + count, 0);
     if (own >= limits.tailRoleWatchersMax)
@@ -60,46 +94,7 @@ export class TailStreams {
       if (left === 0) this.#watching.delete(role);
       else this.#watching.set(role, left);
     });
-    streamTail(response, session, this.#of);
   }
-}
-
-function streamTail(
-  response: ServerResponse,
-  { who, held, ended }: ConsoleSession<SqlRunner | null>,
-  { tail, clock, answers }: Streamed,
-): void {
-  response.writeHead(200, { ...noStore, 'content-type': 'text/event-stream; charset=utf-8' });
-  const over = (): void => void response.end();
-  const beat = (): void => {
-    const event: TailEvent = { lines: [], skipped: 0, notReady: answers.ready() };
-    if (response.writableLength < limits.tailWaitingBytesMax)
-      response.write(`data: ${JSON.stringify(event)}\n\n`);
-  };
-  beat();
-  const beating = setInterval(beat, limits.tailBeatMs);
-  const end = watchTail(tail, {
-    clock,
-    rights: async () =>
-      who.kind === 'owner' || held === null
-        ? 'all'
-        : rightsOf(held, who.database, ended.signal).catch((error: unknown) => {
-            if (!(error instanceof Refused && error.refusal.code === 'login_required')) return null;
-            over();
-            throw error;
-          }),
-    write: (event) => {
-      if (response.writableLength > limits.tailWaitingBytesMax) return false;
-      response.write(`data: ${JSON.stringify(event)}\n\n`);
-      return true;
-    },
-  });
-  ended.signal.addEventListener('abort', over, { once: true });
-  response.once('close', () => {
-    clearInterval(beating);
-    ended.signal.removeEventListener('abort', over);
-    end();
-  });
 }
 
 /** What each session may see: read again after `tailRightsMs`; the last known rights hold for a while if the database does not answer. */
