@@ -3,8 +3,9 @@
  * answers, and reports what was answered. Decides nothing.
  */
 import { randomUUID } from 'node:crypto';
-import { often } from '../http/exchange.ts';
-import type { HttpReply, Incoming, OwnHeader } from '../http/exchange.ts';
+import { often } from '../http/plain-messages.ts';
+import type { HttpReply, OwnHeader } from '../http/plain-messages.ts';
+import type { Incoming } from '../http/requests.ts';
 import { StreamExchange } from '../http/stream-exchange.ts';
 import { remembered } from '../kit/memoize.ts';
 import { limits } from '../config/limits.ts';

@@ -4,8 +4,7 @@
  * `draining` and `engine_unavailable`.
  */
 import { remembered } from '../kit/memoize.ts';
-import type { Connection } from '../http/connection.ts';
-import type { Incoming, HttpReply } from '../http/exchange.ts';
+import type { HttpReply } from '../http/plain-messages.ts';
 import { monotonicMs } from '../observe/context.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
@@ -25,7 +24,7 @@ import { ScopedTokens } from './tokens.ts';
 import type { ShownToken } from './tokens.ts';
 import { answerSql } from './sql-route.ts';
 import { streamRows } from './stream-route.ts';
-import type { HttpHandler } from '../http/requests.ts';
+import type { Connection, HttpHandler, Incoming } from '../http/requests.ts';
 
 export class GatewayHttp implements HttpHandler<GatewayExchange> {
   readonly #options: GatewayOptions & OpenedGateway;

@@ -11,7 +11,7 @@ import { FastBench, ok, path } from '../../test/support/fast-bench.ts';
 import { chunked, post, RawClient } from '../../test/support/raw-http.ts';
 import { onEnd } from '../../test/support/cleanup.ts';
 import { until } from '../../test/support/until.ts';
-import { readEach } from './socket-reads.ts';
+import { readEach } from './sockets.ts';
 
 suite('a connection of the fast path answers plain requests and leaves for others', () => {
   test('a fast-path connection stays on the fast path while its requests are plain, however they are split', async (t) => {

@@ -7,20 +7,18 @@
  */
 import type { Socket } from 'node:net';
 import type { Limits } from '../config/limits.ts';
-import type { Connection } from './connection.ts';
-import { FastAnswer } from './exchange.ts';
-import type { Exchange } from './exchange.ts';
-import type { ReceivedRequests } from './requests.ts';
-import { readEach } from './socket-reads.ts';
-import { doubtful, more, WholeRequest } from './plain-request-parser.ts';
+import { FastAnswer, WholeRequest } from './plain-messages.ts';
+import { doubtful, more } from './plain-request-parser.ts';
 import type { PlainRequestParser } from './plain-request-parser.ts';
+import type { Connection, LiveRequest, ReceivedRequests } from './requests.ts';
+import { readEach } from './sockets.ts';
 
 /** What the connections of one door share (fast-connections.ts). */
 export interface FastContext {
   readonly limits: Limits;
   readonly recogniser: PlainRequestParser;
   /** Where whole requests go. */
-  readonly requests: Pick<ReceivedRequests<Exchange>, 'receive'>;
+  readonly requests: Pick<ReceivedRequests<LiveRequest>, 'receive'>;
   /** The last headers of an answer that leaves its connection open, as Node writes them. */
   readonly keepsAlive: string;
   /** Whether a sender that ends its own half after a request still reads its answer. */

@@ -4,10 +4,10 @@
  */
 import type { Socket } from 'node:net';
 import { PerTurn } from '../kit/event-loop.ts';
-import type { Connection } from './connection.ts';
 import { FastConnection } from './fast-connection.ts';
 import type { FastContext } from './fast-connection.ts';
 import { PlainRequestParser } from './plain-request-parser.ts';
+import type { Connection } from './requests.ts';
 
 export interface FastRules extends Pick<
   FastContext,

@@ -14,14 +14,14 @@ import { within } from '../kit/promises.ts';
 import type { Limits } from '../config/limits.ts';
 import { refusal, type Refusal } from '../errors/refusals.ts';
 import { BytesInFlight } from './budget.ts';
-import type { Exchange, ServerContext } from './exchange.ts';
 import { FastConnections } from './fast-connections.ts';
 import { Inflations } from './inflation.ts';
 import { answerHalfClosed, createHttpDoor } from './server.ts';
 import type { NodeServer } from './server.ts';
 import { ParserEvents } from './parser-events.ts';
+import type { Offers } from './parser-events.ts';
 import { ReceivedRequests } from './requests.ts';
-import type { HttpHandler, Offers } from './requests.ts';
+import type { HttpHandler, LiveRequest, ServerContext } from './requests.ts';
 
 export interface HttpServerOptions {
   /** How the targets of requests begin that are read without Node's parser; null: Node's parser reads all requests. */
@@ -50,7 +50,7 @@ export interface HttpServerOptions {
 /** As Node reports it. */
 const nothingCame = Object.assign(new Error('no request came'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
 
-export class HttpServer<E extends Exchange> {
+export class HttpServer<E extends LiveRequest> {
   readonly context: ServerContext;
   readonly #options: HttpServerOptions;
   readonly #limits: Limits;
@@ -157,9 +157,10 @@ export class HttpServer<E extends Exchange> {
       http.parser.close();
       return new Promise<void>((resolve) => void http.sockets.close(() => resolve()));
     });
-    for (const { socket, idle, owed, upgraded, ending } of this.#requests.connections.values()) {
+    for (const { socket, idle, pending, upgraded, ending } of this.#requests.connections.values()) {
       // A lingering connection ends by its own timer, one with unwritten bytes after these; one in the middle of its headers has no request yet.
-      if (idle && owed === 0 && !upgraded && !ending && socket.writableLength === 0) socket.destroy();
+      if (idle && pending.length === 0 && !upgraded && !ending && socket.writableLength === 0)
+        socket.destroy();
     }
     this.#requests.stopped = true;
     const timer = withinMs === null ? undefined : setTimeout(() => this.cutOff(), withinMs);

@@ -8,17 +8,22 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { refusal } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import type { Connection } from './connection.ts';
-import { rawMessage } from './exchange.ts';
-import type { Exchange, ServerContext } from './exchange.ts';
 import { withoutFetched } from './headers.ts';
 import { isHeadOfParserError, protocolRefusal, refusalForParserError } from './protocol.ts';
-import type { HttpHandler, Offers, ReceivedRequests } from './requests.ts';
+import { rawMessage } from './plain-messages.ts';
+import type { Connection, HttpHandler, LiveRequest, ReceivedRequests, ServerContext } from './requests.ts';
 import type { NodeServer } from './server.ts';
 
 const tooManyChunks = refusal('malformed_request', 'the body comes in too many small chunks');
 
-export class ParserEvents<E extends Exchange> {
+/** What a door does with requests that offer to continue in another protocol. */
+export interface Offers {
+  /** null: the offer is taken; otherwise it is ignored, and an ordinary request follows. */
+  refusal(request: IncomingMessage, connection: Connection): Refusal | null;
+  take(request: IncomingMessage, socket: Socket, head: Buffer): void;
+}
+
+export class ParserEvents<E extends LiveRequest> {
   readonly #context: ServerContext;
   readonly #handler: HttpHandler<E>;
   readonly #requests: ReceivedRequests<E>;
@@ -42,7 +47,8 @@ export class ParserEvents<E extends Exchange> {
     // Otherwise the answer that closes this connection is already decided.
     if (connection === undefined || connection.ending) return;
     const exchange = this.#begin(connection, request, response, awaitsContinue);
-    const passedOver = connection.takePassedOver();
+    const { passedOver } = connection;
+    connection.passedOver = null;
     const doubt = protocolRefusal(request, this.#context.limits);
     this.#requests.serve(connection, exchange, doubt, passedOver);
   }

@@ -5,8 +5,9 @@
 import type { ServerResponse } from 'node:http';
 import type { Refusal } from '../errors/refusals.ts';
 import type { BodyPieces, PiecesRules } from './body-stream.ts';
-import { Exchange, FastAnswer } from './exchange.ts';
+import { Exchange } from './exchange.ts';
 import { bodyWriter, pipeBody, writeHead } from './node-answer.ts';
+import { FastAnswer } from './plain-messages.ts';
 
 export abstract class StreamExchange extends Exchange {
   /** The request arrived at once, and the recogniser has read it. */

@@ -8,8 +8,6 @@ import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { Admission } from '../access/admission.ts';
 import type { TlsSource } from '../access/tls-source.ts';
-import type { Connection } from '../http/connection.ts';
-import type { ServerContext } from '../http/exchange.ts';
 import { HttpServer } from '../http/http-server.ts';
 import type { SenderHandshakes } from '../ingest/handshake.ts';
 import type { Ingest } from '../ingest/ingest.ts';
@@ -27,7 +25,8 @@ import type { OriginRule } from './websocket.ts';
 import { createRefusalReplies } from './refusal-reply.ts';
 import { isIngestTarget, webhookPrefix } from '../ingest/routes.ts';
 import { Backlogs } from './unacked.ts';
-import type { Offers } from '../http/requests.ts';
+import type { Offers } from '../http/parser-events.ts';
+import type { Connection, ServerContext } from '../http/requests.ts';
 import { WebhookRequests } from './webhook-exchange.ts';
 import type { WebhookExchange } from './webhook-exchange.ts';
 

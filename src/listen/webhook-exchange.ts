@@ -4,9 +4,9 @@
  * the hot path: whatever every request needs is made in advance (reply.ts), and everything else is kept out of its way.
  */
 import { randomUUID } from 'node:crypto';
-import { Exchange, often } from '../http/exchange.ts';
-import type { Incoming } from '../http/exchange.ts';
-import type { HttpHandler } from '../http/requests.ts';
+import { Exchange } from '../http/exchange.ts';
+import { often } from '../http/plain-messages.ts';
+import type { HttpHandler, Incoming } from '../http/requests.ts';
 import type { HandshakeOutcome, SenderHandshakes } from '../ingest/handshake.ts';
 import type { Ingest } from '../ingest/ingest.ts';
 import type { Observation, Observe, TableName } from '../observe/observations.ts';

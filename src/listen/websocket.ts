@@ -11,7 +11,7 @@ import { WebSocketServer } from 'ws';
 import type { Limits } from '../config/limits.ts';
 import { SocketSession } from './socket-session.ts';
 import type { SocketContext } from './socket-session.ts';
-import type { HttpRequest } from '../http/exchange.ts';
+import type { HttpRequest } from '../http/requests.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { ingestRoute } from '../ingest/routes.ts';

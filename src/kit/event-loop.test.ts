@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { PerTurn } from '../kit/event-loop.ts';
+import { PerTurn } from './event-loop.ts';
 
 test('work of many connections runs in order, each once, a bounded number in one turn', () => {
   fc.assert(
