@@ -25,15 +25,8 @@ import { withStorableEscapes } from './storable.ts';
 import { noObject, refuseBody, refuseProblem } from './messages.ts';
 import { namesRow, needsWhole, rowGrowth, writeRow } from './reshape.ts';
 import { KeptColumns, RowBytes } from './row-bytes.ts';
-import {
-  changesNothing,
-  ignoredOf,
-  isRow,
-  planForScanned,
-  planOf,
-  rowProblem,
-  type RowPlan,
-} from './row-plan.ts';
+import { planOf } from './make-plan.ts';
+import { changesNothing, ignoredOf, isRow, planForScanned, rowProblem, type RowPlan } from './row-plan.ts';
 
 /** One batch of a WebSocket, with the head of the request that opened it. */
 export interface ItemsRequest extends DecodeHead {

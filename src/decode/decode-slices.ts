@@ -21,7 +21,8 @@ import { defaultOptions, readOptions } from './options.ts';
 import { refuseBody, refuseProblem } from './messages.ts';
 import { needsWhole, rowGrowth, writeRow } from './reshape.ts';
 import { RowBytes } from './row-bytes.ts';
-import { changesNothing, ignoredOf, planOf, rowProblem, type RowPlan } from './row-plan.ts';
+import { planOf } from './make-plan.ts';
+import { changesNothing, ignoredOf, rowProblem, type RowPlan } from './row-plan.ts';
 import { storable } from './storable.ts';
 
 /** Throws Refused, or rejects with it. */

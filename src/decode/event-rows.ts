@@ -2,7 +2,9 @@
  * Events of the gateway, whose keys are columns whatever the table's intake says: one object, or one a line. Takes their bytes; returns Rows. May refuse
  * with `payload_undecodable` and `body_too_large`. Touches nothing.
  */
+import { rememberedOf } from '../kit/memoize.ts';
 import type { Rows } from '../types/rows.ts';
+import type { Shape } from '../types/shape.ts';
 import type { Target } from '../types/target.ts';
 import { withoutMark } from '../kit/json-grammar.ts';
 import { Refused } from '../errors/refusals.ts';
@@ -12,7 +14,9 @@ import { isObjectOverLines } from './event-text.ts';
 import { readLines } from './lines.ts';
 import type { OnLineProblem } from './lines.ts';
 import { refuseProblem } from './messages.ts';
-import { planByKeys } from './row-plan.ts';
+import { makePlan } from './make-plan.ts';
+import { defaultOptions } from './options.ts';
+import type { RowPlan } from './row-plan.ts';
 
 /** A whole body, all or nothing. `ackTimeoutMs`: how long its sender waits. Throws Refused. */
 export function decodeEvents(target: Target, body: Buffer, ackTimeoutMs: number): Rows {
@@ -60,3 +64,10 @@ export function decodeObject(target: Target, bytes: Buffer, ackTimeoutMs: number
   const effort = checkDocument(body, 'payload_undecodable', plan.scan);
   return { ...oneRow(target, plan, null, body, effort), ackTimeoutMs };
 }
+
+/** For rows whose keys are columns whatever the table's intake says; made once for a shape. */
+const planByKeys = rememberedOf((shape: Shape): RowPlan => {
+  const intake = { document: null, includes: [], unknown: 'ignore', format: 'json' } as const;
+  // Events of the gateway have the values of their columns.
+  return { ...makePlan(shape, intake, defaultOptions), whole: null };
+});
