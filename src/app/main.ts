@@ -228,16 +228,15 @@ async function openSqlAndEvents(
 function createSqlRewriter(deps: ServerParts, releaseMore: (database: string) => Promise<void>): RewriteSql {
   const { settings, sealing, listener } = deps;
   const { databases } = deps.catalog;
-  const rights = new DatabaseRights(deps.engine);
   const context = new StatementContext({
     settings,
     databases,
     sealing,
     endpoints: new Endpoints(databases, settings, listener.address),
-    spooled: (database) => deps.spool?.shown(database) ?? {},
+    spool: deps.spool,
     onEnsured: async (database) =>
       listener.listeners?.tell({ what: 'ensure', database }, limits.catalogWaitMs),
-    mayRelease: (role, database) => rights.may(role, database),
+    rights: new DatabaseRights(deps.engine),
     release: async (database) => {
       await releaseDatabase(deps, database);
       await listener.listeners?.tell({ what: 'release', database }, limits.catalogWaitMs);

@@ -10,6 +10,7 @@ import type { CatalogDatabases } from '../catalog/databases.ts';
 import { guardsOf, ownedBy } from '../catalog/role-queries.ts';
 import type { CatalogTableQuery, GuardedTable } from '../catalog/role-queries.ts';
 import type { Settings } from '../config/settings.ts';
+import type { DatabaseRights } from '../engine/database-rights.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { Refused, refusals, SqlFailure } from '../errors/refusals.ts';
 import { explainRequest } from '../ingest/explain.ts';
@@ -18,6 +19,7 @@ import { SealError } from '../secrets/sealing.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import { demandsOf } from '../senders/senders.ts';
 import type { SenderDemands } from '../senders/senders.ts';
+import type { SpoolHolder } from '../spool/spool-holder.ts';
 import type { AnswerText } from '../types/answers.ts';
 import type { ExplainedTable, ExplainQuestion, SqlSession } from '../types/sql.ts';
 import { parseAnswer } from '../validate/answer.ts';
@@ -54,13 +56,12 @@ interface Behind {
   readonly databases: CatalogDatabases;
   readonly sealing: Sealing;
   readonly endpoints: Endpoints;
-  /** What is stored on disk of requests to tables of this database, by oid. */
-  readonly spooled: (database: string) => Readonly<Record<string, object>>;
-  /** The catalog of a database exists. */
+  /** null: no requests are kept here. */
+  readonly spool: Pick<SpoolHolder, 'shown'> | null;
+  readonly rights: Pick<DatabaseRights, 'may'>;
+  /** Tells listener processes (app/listeners/) that the catalog of a database exists; if there are none, it does nothing. */
   readonly onEnsured: (database: string) => Promise<unknown>;
-  /** Whether a role may drop, rename, move or copy a database. */
-  readonly mayRelease: (role: string, database: string) => Promise<boolean>;
-  /** Closes every connection of Headgate's to this database. */
+  /** Closes every connection of Headgate's to this database: `releaseDatabase` of app/wire-listener.ts, and the gateway's. */
   readonly release: (database: string) => Promise<void>;
 }
 
@@ -146,13 +147,13 @@ export class StatementContext {
 
   /** Closes every connection of Headgate's to this database, if the session's role may do what needs that. */
   async releaseDatabase({ user }: Pick<SqlSession, 'user'>, database: string): Promise<void> {
-    if (await this.#behind.mayRelease(user, database)) await this.#behind.release(database);
+    if (await this.#behind.rights.may(user, database)) await this.#behind.release(database);
   }
 
   /** What is stored on disk of requests to the tables of the asking role, by oid: the session can read what it is sent. */
   async spool(session: AskingRole): Promise<Readonly<Record<string, object>>> {
     const owned = await ownedBy(this.#behind.databases, session, 'owned').catch(failStatement);
-    const kept = Object.entries(this.#behind.spooled(session.database));
+    const kept = Object.entries(this.#behind.spool?.shown(session.database) ?? {});
     return Object.fromEntries(kept.filter(([key]) => owned.has(0) || owned.has(parseInt(key, 10))));
   }
 

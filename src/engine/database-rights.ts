@@ -22,6 +22,7 @@ export class DatabaseRights {
     this.#engine = engine;
   }
 
+  /** Whether a role may drop, rename, move or copy a database. */
   async may(role: string, database: string): Promise<boolean> {
     const done = await this.#turns.turn();
     const { kind, clientConfig, defaultDatabase } = this.#engine;

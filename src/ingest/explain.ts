@@ -16,7 +16,7 @@ import type { CheckRequest } from '../types/request.ts';
 import type { HandshakeRule } from '../types/answers.ts';
 import type { ExplainQuestion, ExplainRequest, ExplainedTable } from '../types/sql.ts';
 import { limits } from '../config/limits.ts';
-import { only } from './handshake.ts';
+import { only } from './routes.ts';
 import type { TableName } from '../observe/observations.ts';
 import { SqlFailure } from '../errors/refusals.ts';
 import { longWork } from '../kit/time-slices.ts';

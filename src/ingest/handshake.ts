@@ -20,7 +20,7 @@ import { Refused, refusal, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { changedAttemptsMax } from './refusal-check.ts';
 import type { Learning } from './learning.ts';
-import { webhookRoute } from './routes.ts';
+import { webhookRoute, wrongMethod } from './routes.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { Rejects } from '../reject/rejected-requests.ts';
@@ -134,26 +134,6 @@ export class SenderHandshakes {
     if (body === null) return null;
     return this.#matcher.all(target, answers, requestOf(arrival, body), arrival.remoteAddress);
   }
-}
-
-/** `GET and POST are`. */
-export function only(methods: ReadonlySet<string>): string {
-  const names = [...methods];
-  return names.length === 1 ? `${names[0]} is` : `${names.slice(0, -1).join(', ')} and ${names.at(-1)} are`;
-}
-
-/** Throws Refused (`method_not_allowed`). For a table without the option `methods` this costs one comparison. */
-export function refuseOtherMethod(target: Target, method: string): void {
-  const { methods } = target;
-  if (methods === undefined ? method !== 'POST' : !methods.has(method))
-    throw new Refused(wrongMethod(target));
-}
-
-/** Names the methods that the table takes. */
-function wrongMethod({ methods }: Pick<Target, 'methods'>): Refusal {
-  if (methods === undefined) return refusal('method_not_allowed');
-  const message = `only ${only(methods)} allowed here`;
-  return { ...refusal('method_not_allowed', message), allow: [...methods].join(', ') };
 }
 
 function tell({ observe, rejects }: Around, handshake: AskedHandshake): void {

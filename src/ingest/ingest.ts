@@ -21,13 +21,12 @@ import { isSpooling } from '../spool/spool-settings.ts';
 import type { Arrival, CheckRequest, RequestCheck } from '../types/request.ts';
 import type { KeptApart, Outcome, Rows, Spooled } from '../types/rows.ts';
 import type { FetchedKeys, Target } from '../types/target.ts';
-import { refuseOtherMethod } from './handshake.ts';
 import type { HandshakeOutcome, SenderHandshakes } from './handshake.ts';
 import { ReceivedRequest } from './received-request.ts';
 import { notStored, refused } from './refused-request.ts';
 import type { RequestProgress } from './refused-request.ts';
-import { answerHandshake, findLate, learnOrCertify } from './request-handshakes.ts';
-import { webhookRoute } from './routes.ts';
+import { answerHandshake, foundOrAnswered, learnOrCertify } from './request-handshakes.ts';
+import { refuseOtherMethod, webhookRoute } from './routes.ts';
 import type { Sns } from './sns.ts';
 import { Spooling } from './spooling.ts';
 import type { SpoolChoices, SpoolStages } from './spooling.ts';
@@ -71,7 +70,8 @@ export class Ingest {
       try {
         let target = catalog.answering(name);
         if (target === undefined) {
-          const late = await findLate(stages, name, arrival, progress);
+          const finding = spooling.findLate(name);
+          const late = await foundOrAnswered(finding, stages, name, arrival, progress);
           if ('kind' in late) return late;
           target = late;
         }

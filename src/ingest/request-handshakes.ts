@@ -11,23 +11,21 @@ import type { TableName } from '../observe/observations.ts';
 import type { HandshakeOutcome, SenderHandshakes } from './handshake.ts';
 import type { RequestProgress } from './refused-request.ts';
 import type { Sns } from './sns.ts';
-import type { Spooling } from './spooling.ts';
 
 interface HandshakeStages {
   readonly catalog: Pick<Catalog, 'refresh'>;
-  readonly spooling: Pick<Spooling, 'findLate'>;
   readonly handshakes: Omit<SenderHandshakes, 'ask'>;
   readonly sns: Pick<Sns, 'certify'> | null;
 }
 
-/** A table that the catalog does not have at once; or, while the catalog is not current, the answer to a handshake, by the rules that the table had last. */
-export async function findLate(
-  { spooling, handshakes }: Pick<HandshakeStages, 'spooling' | 'handshakes'>,
+/** Resolves with the table; or, while the catalog is not current, with the answer to a handshake, by the rules that the table had last. */
+export async function foundOrAnswered(
+  found: Target | Promise<Target>,
+  { handshakes }: Pick<HandshakeStages, 'handshakes'>,
   name: TableName,
   arrival: Arrival,
   progress: RequestProgress,
 ): Promise<Target | HandshakeOutcome> {
-  const found = spooling.findLate(name);
   const last = handshakes.lastKnown(name);
   if (!(found instanceof Promise) || last?.answers?.asksByPost !== true) return found;
   // Awaited below, unless the handshake is answered without it.

@@ -14,9 +14,9 @@ import type { DecodeRequest } from '../types/request.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import { derived } from '../types/table-options.ts';
 import type { Target } from '../types/target.ts';
-import { refuseOtherMethod } from './handshake.ts';
 import { admitPastDisk } from './disk-order.ts';
 import type { DirectStages } from './disk-order.ts';
+import { refuseOtherMethod } from './routes.ts';
 import { changedAttemptsMax, standing, standingOutcome } from './refusal-check.ts';
 
 export class Retry {

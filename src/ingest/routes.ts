@@ -1,11 +1,13 @@
 /**
- * From a request target to the table that it names. Pure: takes the target as received, returns the three names; refuses with
- * `malformed_path` and `not_found`; only the catalog knows whether such a table exists.
+ * From a request target to the table that it names, and which methods such requests may have. Pure: takes the target as received, returns the three names;
+ * refuses with `malformed_path`, `not_found` and `method_not_allowed`; only the catalog knows whether such a table exists.
  */
 import type { TableName } from '../observe/observations.ts';
-import { Refused } from '../errors/refusals.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
 import { remembered } from '../kit/memoize.ts';
 import { limits } from '../config/limits.ts';
+import type { Target } from '../types/target.ts';
 
 export const webhookPrefix = '/webhook/';
 const ingestPrefix = '/ingest/';
@@ -83,3 +85,23 @@ function decodeName(part: string): string | null {
 }
 
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/** `GET and POST are`. */
+export function only(methods: ReadonlySet<string>): string {
+  const names = [...methods];
+  return names.length === 1 ? `${names[0]} is` : `${names.slice(0, -1).join(', ')} and ${names.at(-1)} are`;
+}
+
+/** Throws Refused (`method_not_allowed`). For a table without the option `methods` this costs one comparison. */
+export function refuseOtherMethod(target: Target, method: string): void {
+  const { methods } = target;
+  if (methods === undefined ? method !== 'POST' : !methods.has(method))
+    throw new Refused(wrongMethod(target));
+}
+
+/** Names the methods that the table takes. */
+export function wrongMethod({ methods }: Pick<Target, 'methods'>): Refusal {
+  if (methods === undefined) return refusal('method_not_allowed');
+  const message = `only ${only(methods)} allowed here`;
+  return { ...refusal('method_not_allowed', message), allow: [...methods].join(', ') };
+}
