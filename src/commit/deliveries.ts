@@ -11,10 +11,10 @@ import { typeOids } from '../relations/shape.ts';
 import { requestStep } from './headgate-request.ts';
 import { textOf } from './lock-table.ts';
 import { aborted, chainBroken, deliveredBefore, failedHere, isDelivered } from './interpret-reply.ts';
-import { toStatement } from './commit-connection.ts';
+import { toStatement } from './prepared-statements.ts';
 import type { StoreAttempt, UnitAttempts } from './interpret-reply.ts';
 import { executeMessages } from './wire-message.ts';
-import type { StatementStep } from './commit-connection.ts';
+import type { StatementStep } from './prepared-statements.ts';
 
 const uuids = 2951; // uuid[]
 const claim = toStatement('select headgate.claim_deliveries($1, $2, $3, $4)', [

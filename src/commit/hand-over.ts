@@ -24,13 +24,14 @@ import { DocumentGroup } from './document-group.ts';
 import { DecodedGroup } from './decoded-group.ts';
 import { lent, runDurably } from './durable.ts';
 import { textOf } from './lock-table.ts';
-import { toStatement, forRows } from './commit-connection.ts';
+import { forRows } from './commit-connection.ts';
+import { toStatement } from './prepared-statements.ts';
 import { blameOf } from './interpret-reply.ts';
 import { storeAgain } from './row-at-fault.ts';
 import { CommitSession } from './session.ts';
 import { TableStatements } from './table-statements.ts';
 import { executeMessages } from './wire-message.ts';
-import type { StatementStep } from './commit-connection.ts';
+import type { StatementStep } from './prepared-statements.ts';
 
 /** Requests of one table that arrive together. */
 export interface HandOverBatch {

@@ -5,9 +5,9 @@
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { typeOids } from '../relations/shape.ts';
 import { textOf } from './lock-table.ts';
-import { toStatement } from './commit-connection.ts';
+import { toStatement } from './prepared-statements.ts';
 import { executeMessages } from './wire-message.ts';
-import type { StatementStep } from './commit-connection.ts';
+import type { StatementStep } from './prepared-statements.ts';
 
 const ask = toStatement('insert into headgate.request (action, given) values ($1, $2)', [
   typeOids.text,

@@ -28,7 +28,7 @@ import type { Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { strangersCode } from '../relations/lock-code.ts';
-import type { StatementStep } from './commit-connection.ts';
+import type { StatementStep } from './prepared-statements.ts';
 import { faultOf, isOfProtocol } from '../engine/sqlstate.ts';
 import type { Fault } from '../engine/sqlstate.ts';
 

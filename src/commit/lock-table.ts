@@ -7,8 +7,9 @@ import type { LockedFor } from '../relations/lock-code.ts';
 import { typeOids } from '../relations/shape.ts';
 import { namesAsParsed, quoteLiteral, relationName, stillNames } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
-import { isPlain, toStatement } from './commit-connection.ts';
-import type { PreparedStatement, StatementStep } from './commit-connection.ts';
+import { isPlain } from './commit-connection.ts';
+import { toStatement } from './prepared-statements.ts';
+import type { PreparedStatement, StatementStep } from './prepared-statements.ts';
 import { executeMessages, parseMessage } from './wire-message.ts';
 import type { WireParameter } from './wire-message.ts';
 

@@ -4,7 +4,8 @@
 import { rememberedOf } from '../kit/memoize.ts';
 import { relationName } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
-import type { SessionFacts, PreparedStatement, StatementStep } from './commit-connection.ts';
+import type { SessionFacts } from './commit-connection.ts';
+import type { PreparedStatement, StatementStep } from './prepared-statements.ts';
 import { limits } from '../config/limits.ts';
 import { typeOids } from '../relations/shape.ts';
 import {
@@ -24,7 +25,8 @@ import {
   storeNewerStatement,
   storeNewestStatement,
 } from './newest-statements.ts';
-import { toStatement, isPlain } from './commit-connection.ts';
+import { isPlain } from './commit-connection.ts';
+import { toStatement } from './prepared-statements.ts';
 import {
   confirmCataloguedStatement,
   confirmStatement,
