@@ -8,6 +8,7 @@ import type { Limits } from '../config/limits.ts';
 import { refusal } from '../errors/refusals.ts';
 import { differs } from './deliveries.ts';
 import { aborted, isDelivered, outcomeOf, verdictOf } from './interpret-reply.ts';
+import type { DecodedTransaction } from './decoded-transaction.ts';
 import type { Failed } from './interpret-reply.ts';
 import { hasKey } from './refused-documents.ts';
 import {
@@ -17,19 +18,10 @@ import {
   misfitRefusal,
   rowRefusal,
 } from './refusal-messages.ts';
+import type { RefusedTransactions } from './refused-transactions.ts';
 import type { CommitSession } from './session.ts';
 import type { TableStatements } from './table-statements.ts';
 import { withNulls, ValueSearch } from './value-at-fault.ts';
-
-/** How a group's rows are tried without being stored (decoded-group.ts). */
-export interface TrialTransactions {
-  /** The failure of storing these rows, or null; stores nothing. */
-  wouldFail(members: readonly Rows[]): Promise<Failed | null>;
-  /** null: the table is the one of the target; otherwise the outcome of rows that were made for the target. */
-  confirm(): Promise<Outcome | null>;
-  /** The same if no rows are stored, in the way in which rows are stored. */
-  takesNoRows(): Promise<Outcome | null>;
-}
 
 /** The refused rows of one group. */
 export class RefusedRows {
@@ -37,13 +29,13 @@ export class RefusedRows {
   nulled = 0;
   readonly #session: CommitSession;
   readonly #table: TableStatements;
-  readonly #trials: TrialTransactions;
+  readonly #trials: RefusedTransactions;
   readonly #limits: Limits;
   #search: ValueSearch | null = null;
   /** Documents go whole into one column: no questions can be asked about their values. */
   readonly #whole: boolean;
 
-  constructor(session: CommitSession, table: TableStatements, trials: TrialTransactions, limits: Limits) {
+  constructor({ session, table }: DecodedTransaction, trials: RefusedTransactions, limits: Limits) {
     this.#session = session;
     this.#table = table;
     this.#trials = trials;

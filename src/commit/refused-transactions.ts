@@ -1,0 +1,165 @@
+/**
+ * The transactions of decoded rows that were refused together: each unit of them behind a savepoint, or none stored, to see what the engine says.
+ */
+import type { Outcome, Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import { quoteLiteral } from '../kit/sql-text.ts';
+import { refusal } from '../errors/refusals.ts';
+import { isPlain } from './commit-connection.ts';
+import type { SessionFacts } from './commit-connection.ts';
+import type { DecodedTransaction } from './decoded-transaction.ts';
+import { aborted, asAttempt, committed, failedHere, outcomeOf, standing, told } from './interpret-reply.ts';
+import type { Failed, StoreAttempt, UnitAttempts } from './interpret-reply.ts';
+import { abortMessage, inTurn, lost } from './session.ts';
+import type { CommitSession } from './session.ts';
+import { safePath } from './statements.ts';
+import type { TableStatements } from './table-statements.ts';
+import { queryMessage, syncMessage } from './wire-message.ts';
+
+export class RefusedTransactions {
+  readonly #session: CommitSession;
+  readonly #table: TableStatements;
+  readonly #transaction: DecodedTransaction;
+
+  constructor(transaction: DecodedTransaction) {
+    this.#session = transaction.session;
+    this.#table = transaction.table;
+    this.#transaction = transaction;
+  }
+
+  /**
+   * Stores the rows of these units in one transaction, each on its own: the failure of one of them undoes nothing of
+   * the others. Returns one attempt for each, in order.
+   */
+  async storeEach(units: readonly (readonly Rows[])[]): Promise<UnitAttempts> {
+    const all = (end: StoreAttempt) => ({ attempts: units.map(() => end), end });
+    const steps = units.map((members) => this.#transaction.steps(members));
+    const before = this.#transaction.before(steps.flat());
+    const after = this.#transaction.after();
+    const [first, last] = [this.#transaction.first, this.#transaction.last];
+    const mark = markOf(this.#table.target, this.#session.facts);
+    const send = () => {
+      const messages = [
+        beginMessage,
+        ...first.messages,
+        ...this.#transaction.opening(before, [...before, ...steps.flat(), ...after], true),
+      ];
+      messages.push(syncMessage, mark.message);
+      const expected = [1, first.count + before.length, mark.count];
+      for (const unit of steps) {
+        messages.push(...this.#session.execute(unit), syncMessage, mark.message, rollbackMessage);
+        expected.push(unit.length, mark.count, 1);
+      }
+      messages.push(...this.#session.execute(after), ...last.messages, syncMessage, commitMessage);
+      expected.push(after.length + last.count, 1);
+      return this.#session.send(messages, expected);
+    };
+    const replies = await send();
+    const [confirmed = lost, ended = lost] = replies.slice(-2);
+    const settled =
+      ended.kind !== 'done' && confirmed.kind === 'done'
+        ? await this.#session.settled({
+            ...ended,
+            xid: confirmed.xid,
+            ...(ended.kind === 'failed' && { atCommit: true }),
+          })
+        : ended;
+    const opened = replies.slice(0, 3).find((reply) => reply.kind !== 'done');
+    if (opened !== undefined) return all(told(asAttempt(opened), before, first.count));
+    if (ended.kind === 'done' && ended.tag === 'COMMIT') this.#session.prepared.succeeded();
+    // If the table has changed, nobody is refused.
+    if (confirmed.kind === 'failed') return all(told(confirmed, after, 0));
+    const end =
+      settled.kind === 'done' && settled.tag !== 'COMMIT'
+        ? failedHere('40000', 'the transaction was rolled back')
+        : asAttempt(settled);
+    const attempts = units.map((_, i) => {
+      const [stored = lost, checked = lost] = replies.slice(3 + 3 * i);
+      const why = stored.kind === 'failed' ? told(stored, steps[i] ?? [], 0) : checked;
+      if (why.kind === 'failed') return why;
+      const isStored = end.kind === 'committed' && stored.kind === 'done';
+      return isStored ? committed(stored, steps[i] ?? [], 0, units[i] ?? []) : end;
+    });
+    return { attempts, end };
+  }
+
+  /** The failure of storing these rows, or null; stores nothing. */
+  async wouldFail(members: readonly Rows[]): Promise<Failed | null> {
+    const rows = this.#transaction.steps(members);
+    const before = this.#transaction.before(rows);
+    const steps = [...before, ...rows];
+    const first = this.#transaction.first;
+    const mark = markOf(this.#table.target, this.#session.facts);
+    const opening = this.#transaction.opening(before, steps, true);
+    const replies = await this.#session.send(
+      inTurn([beginMessage, ...first.messages], opening, this.#session.execute(rows), [
+        syncMessage,
+        mark.message,
+        abortMessage,
+      ]),
+      [1, first.count + steps.length, mark.count, 1],
+    );
+    const failed = replies.find((reply) => reply.kind === 'failed');
+    return failed === undefined ? null : told(failed, steps, first.count);
+  }
+
+  /** null: the table is the one of the target; otherwise the outcome of rows that were made for the target. */
+  async confirm(): Promise<Outcome | null> {
+    const first = this.#transaction.first;
+    const steps = [this.#table.confirm];
+    const [reply = lost] = await this.#session.send(
+      [
+        ...first.messages,
+        ...this.#session.prepare(steps, true),
+        ...this.#session.execute(steps),
+        syncMessage,
+      ],
+      [first.count + 1],
+    );
+    if (reply.kind === 'done') return null;
+    if (reply.kind === 'lost') return aborted(refusal('engine_unavailable'));
+    return outcomeOf(reply) ?? aborted(refusal('table_changed'));
+  }
+
+  /**
+   * Stores no rows, in the way in which rows are stored, and undoes what statement triggers do then. null: the table is
+   * the one of the target, Headgate may write to it and the engine accepts transactions; otherwise the outcome of rows.
+   */
+  async takesNoRows(): Promise<Outcome | null> {
+    const rows = this.#table.noRows(this.#session.facts, this.#session.commitOf(this.#table.target));
+    const before = this.#transaction.before(rows);
+    const then = [...rows, this.#table.confirm];
+    const steps = [...before, ...then];
+    const first = this.#transaction.first;
+    const opening = this.#transaction.opening(before, steps, true);
+    const [, reply = lost] = await this.#session.send(
+      inTurn([beginMessage, ...first.messages], opening, this.#session.execute(then), [
+        syncMessage,
+        abortMessage,
+      ]),
+      [1, first.count + steps.length, 1],
+    );
+    return standing(reply.kind === 'failed' ? told(reply, steps, first.count) : reply);
+  }
+}
+
+const savepoint = 'headgate';
+const beginMessage = queryMessage('begin isolation level read committed');
+const rollbackMessage = queryMessage(`rollback to savepoint ${savepoint}`);
+const commitMessage = queryMessage('commit');
+
+/**
+ * After a unit that succeeded this marks its end, and after one that failed it fails, too: either way rolling back
+ * to the latest mark keeps exactly the units that succeeded. Code that fires late sees the path that other code has seen.
+ */
+function markOf(target: Target, facts: SessionFacts): { readonly message: Buffer; readonly count: number } {
+  const mark = `savepoint ${savepoint}`;
+  const fire = 'set constraints all immediate';
+  const inTurn = (...all: readonly string[]) => ({
+    message: queryMessage(all.join('; ')),
+    count: all.length,
+  });
+  if (isPlain(target)) return inTurn(fire, mark);
+  const path = (to: string) => `select pg_catalog.set_config('search_path', ${quoteLiteral(to)}, true)`;
+  return inTurn(path(facts.path), fire, path(safePath), mark);
+}
