@@ -12,7 +12,7 @@ const at = (host: string | undefined, origin?: string, localAddress = '127.0.0.1
   localPort: 8000,
 });
 const place = (options: Partial<GuardOptions>, ...request: Parameters<typeof at>) =>
-  new RequestGuard({ ...closed, ...options }).place(at(...request))?.code ?? 'ok';
+  new RequestGuard({ ...closed, ...options }).refusesPlace(at(...request))?.code ?? 'ok';
 
 test('the gateway accepts Host headers of this machine with its own port only', () => {
   for (const host of ['127.0.0.1:8000', 'localhost:8000', 'LOCALHOST:8000', '[::1]:8000', '127.8.8.8:8000']) {
@@ -45,11 +45,11 @@ test('the gateway accepts Host headers of this machine with its own port only', 
 test('the gateway does not accept a Host of one address at another', () => {
   const guard = new RequestGuard({ ...closed, host: '0.0.0.0' });
   const here = at('192.168.1.7:8000', undefined, '192.168.1.7');
-  for (const request of [here, here]) assert.equal(guard.place(request), null);
-  assert.equal(guard.place({ ...here, localPort: 8001 })?.code, 'host_refused');
-  assert.equal(guard.place({ ...here, localAddress: '10.0.0.1' })?.code, 'host_refused');
-  assert.equal(guard.place(at('192.168.1.8:8000', undefined, '192.168.1.7'))?.code, 'host_refused');
-  assert.equal(guard.place(here), null);
+  for (const request of [here, here]) assert.equal(guard.refusesPlace(request), null);
+  assert.equal(guard.refusesPlace({ ...here, localPort: 8001 })?.code, 'host_refused');
+  assert.equal(guard.refusesPlace({ ...here, localAddress: '10.0.0.1' })?.code, 'host_refused');
+  assert.equal(guard.refusesPlace(at('192.168.1.8:8000', undefined, '192.168.1.7'))?.code, 'host_refused');
+  assert.equal(guard.refusesPlace(here), null);
 });
 
 test('the gateway accepts a Host of the address that received the request, and of the bound address', () => {
@@ -93,9 +93,9 @@ test('the gateway refuses web pages of other origins, and accepts its own and th
 
 test('the gateway requires the token if one is set', () => {
   const guard = new RequestGuard({ ...closed, token: 's3cret' });
-  assert.equal(new RequestGuard(closed).token(undefined), null);
+  assert.equal(new RequestGuard(closed).refusesToken(undefined), null);
   for (const header of ['Bearer s3cret', 'bearer s3cret', 'BEARER   s3cret  ']) {
-    assert.equal(guard.token(header), null, header);
+    assert.equal(guard.refusesToken(header), null, header);
   }
   for (const header of [
     undefined,
@@ -107,7 +107,7 @@ test('the gateway requires the token if one is set', () => {
     'Bearer s3cre',
     'Bearer s3cret x',
   ]) {
-    assert.equal(guard.token(header)?.code, 'token_required', String(header));
+    assert.equal(guard.refusesToken(header)?.code, 'token_required', String(header));
   }
 });
 
@@ -123,15 +123,15 @@ test("the gateway looks up a bearer value in the form of CREATE TOKEN, unless it
   for (const header of [undefined, '', 'Bearer s3cret', `Basic ${own}`, `Bearer ${own} x`, own])
     assert.equal(scoped(null, header), null, header);
   assert.equal(
-    new RequestGuard({ ...closed, token: 's3cret' }).token(`Bearer ${own}`)?.code,
+    new RequestGuard({ ...closed, token: 's3cret' }).refusesToken(`Bearer ${own}`)?.code,
     'token_required',
   );
 });
 
 test('a gateway with TLS reads a Host without port as port 443, and refuses pages loaded over plain HTTP', () => {
   const guard = (host: string, origin?: string) =>
-    new RequestGuard({ ...closed, secure: true }).place({ ...at(host, origin), localPort: 443 })?.code ??
-    'ok';
+    new RequestGuard({ ...closed, secure: true }).refusesPlace({ ...at(host, origin), localPort: 443 })
+      ?.code ?? 'ok';
   assert.equal(guard('localhost'), 'ok');
   assert.equal(guard('localhost:443'), 'ok');
   assert.equal(guard('localhost:80'), 'host_refused');
@@ -147,7 +147,7 @@ test('the gateway judges a request without Origin by its Sec-Fetch-Site header',
   const from = (site: string, options: Partial<GuardOptions> = {}, origin?: string) => {
     const request = at('localhost:8000', origin);
     const one = (name: string) => (name === 'sec-fetch-site' ? site : request.one(name));
-    return new RequestGuard({ ...closed, ...options }).place({ ...request, one })?.code ?? 'ok';
+    return new RequestGuard({ ...closed, ...options }).refusesPlace({ ...request, one })?.code ?? 'ok';
   };
   assert.deepEqual(
     ['same-origin', 'none'].map((site) => from(site)),

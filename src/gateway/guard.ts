@@ -52,7 +52,7 @@ export class RequestGuard {
     const { method, target } = exchange;
     // A health check reveals nothing else, and may use any host name, as load balancers do.
     const isHealth = method === 'GET' && target === '/v1/healthz';
-    const place = this.place(exchange);
+    const place = this.refusesPlace(exchange);
     const [origin, authorization] = [exchange.one('origin'), exchange.one('authorization')];
     const isPreflight = method === 'OPTIONS';
     const inQuery = kind === 'stream' ? tokenInQuery(target) : null;
@@ -67,15 +67,15 @@ export class RequestGuard {
     if (unwelcome !== null) throw new Refused(unwelcome);
     if (scoped !== null && kind === null) throw new Refused('token_scope', onlyEvents);
     // A preflight carries no credentials.
-    const token = isHealth || isPreflight || isAsked ? null : this.token(authorization);
+    const token = isHealth || isPreflight || isAsked ? null : this.refusesToken(authorization);
     if (token !== null) throw new Refused(token);
     if (!isAsked) return null;
     const allowOrigin = (it: string) => exchange.allowOrigin(it);
     return { reads: kind === 'stream', token: scoped, origin, place, allowOrigin };
   }
 
-  /** Whether the request comes to a name of the gateway, and from no page of strangers. */
-  place(request: PlacedRequest): Refusal | null {
+  /** null: the request comes to a name of the gateway, and from no page of strangers. */
+  refusesPlace(request: PlacedRequest): Refusal | null {
     const host = request.one('host');
     // A request without Host (HTTP/1.0) is not from a browser.
     if (host !== undefined && !this.#isOurs(host, request)) {
@@ -90,7 +90,7 @@ export class RequestGuard {
     return given?.startsWith('hgt_') === true && !this.#isToken(given) ? given : null;
   }
 
-  token(authorization: string | undefined): Refusal | null {
+  refusesToken(authorization: string | undefined): Refusal | null {
     if (this.#token === null) return null;
     const given = bearerOf(authorization);
     if (given !== undefined && this.#isToken(given)) return null;

@@ -6,25 +6,7 @@
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 import type { CatalogDatabases } from '../catalog/databases.ts';
-
-interface RightsQuestion {
-  /** A token FOR SELECT is meant, and otherwise one FOR INSERT. */
-  readonly reads: boolean;
-  readonly hash: string | null;
-  readonly origin: string | null;
-}
-
-interface Grant {
-  readonly id: string;
-  readonly origins: readonly string[];
-  readonly rate: string | null;
-  readonly relations: ReadonlySet<number>;
-}
-
-interface RightsAnswer {
-  readonly grant: Grant | null;
-  readonly originKnown: boolean;
-}
+import type { AskTokens, TokenAnswer, TokenQuestion } from './tokens.ts';
 
 interface RightsRow {
   /** null: the token does not exist. */
@@ -35,15 +17,13 @@ interface RightsRow {
   readonly origin_known: boolean;
 }
 
-interface WaitingQuestion extends RightsQuestion {
-  readonly resolve: (answer: RightsAnswer) => void;
+interface WaitingQuestion extends TokenQuestion {
+  readonly resolve: (answer: TokenAnswer) => void;
   readonly reject: (error: unknown) => void;
 }
 
-type AskRights = (database: string, question: RightsQuestion) => Promise<RightsAnswer>;
-
 /** The number of waiting calls is bounded by the number of accepted requests. */
-export function askTokens(databases: Pick<CatalogDatabases, 'asked'>): AskRights {
+export function askTokens(databases: Pick<CatalogDatabases, 'asked'>): AskTokens {
   /** By database and kind; what has an entry is being queried. */
   const waiting = new Map<string, WaitingQuestion[]>();
   const run = async (database: string, reads: boolean, queue: WaitingQuestion[]): Promise<void> => {
@@ -72,13 +52,13 @@ export function askTokens(databases: Pick<CatalogDatabases, 'asked'>): AskRights
 
 const keyOf = (database: string, reads: boolean): string => `${reads} ${database}`;
 
-function answerOf(row: RightsRow | undefined): RightsAnswer {
+function answerOf(row: RightsRow | undefined): TokenAnswer {
   if (row === undefined || row.id === null) return { grant: null, originKnown: row?.origin_known ?? false };
   const { id, origins, rate, relations, origin_known: originKnown } = row;
   return { grant: { id, origins, rate, relations: new Set(relations) }, originKnown };
 }
 
-function rightsSql(reads: boolean, batch: readonly RightsQuestion[]): string {
+function rightsSql(reads: boolean, batch: readonly TokenQuestion[]): string {
   const list = (texts: readonly (string | null)[]) =>
     `array[${texts.map((text) => (text === null ? 'null' : quoteLiteral(text))).join(', ')}]::pg_catalog.text[]`;
   const hashes = list(batch.map(({ hash }) => hash));
