@@ -12,7 +12,7 @@ import type { JournalSession } from './journal-session.ts';
 import { rawHeadersOf, storable } from './redact.ts';
 
 export interface RetryContext extends StageContext {
-  /** Made by `createRetry` of ingest/retry.ts; null: another process of this Headgate runs the retries. */
+  /** `Retry.store` of ingest/retry.ts; null: another process of this Headgate runs the retries. */
   readonly retry: RetryRejected | null;
 }
 

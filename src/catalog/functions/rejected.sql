@@ -1,6 +1,7 @@
 -- Refused requests, and keys that were ignored: retrying a request, and forgetting it.
 
--- What can be said at once; `waiting` if it will be retried.
+-- What can be said at once; `waiting` if it will be retried. Who hears of it: listen() of catalog/notifications.ts, which tells
+-- `Rejects.retryAsked` of reject/rejected-requests.ts.
 CREATE OR REPLACE FUNCTION headgate.do_retry(me oid, id bigint, force boolean) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
