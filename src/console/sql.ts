@@ -8,17 +8,17 @@
  * transaction and continue, and leaves no setting behind. Its connection is kept for the next one. A writing call runs as
  * given, on a connection of its own that is not reused. Bounded in time, rows and bytes; aborting `signal` cancels it.
  */
-import { Client } from 'pg';
 import type { ClientConfig, DatabaseError } from 'pg';
 import { Cancellation } from '../engine/cancellation.ts';
 import { hangUp } from '../engine/close-client.ts';
 import { plainSession, plainTransaction } from '../kit/plain-settings.ts';
 import { limits } from '../config/limits.ts';
-import { Refused, SqlFailure } from '../errors/refusals.ts';
 import type { SqlCall, SqlResponse } from './api.ts';
 import { BoundedQuery } from './sql-query.ts';
 import type { ReadEnd } from './sql-query.ts';
 import { refuseOtherCatalog, usesCatalog } from './catalog-owner.ts';
+import { RoleConnections } from './role-connections.ts';
+import type { RoleConnection } from './role-connections.ts';
 import type { RunningStatements } from './running-statements.ts';
 import { failedEnd, failureOf } from './sql-failures.ts';
 
@@ -34,32 +34,20 @@ export interface SqlWho {
   readonly database: string;
 }
 
-/** A connection to the SQL port. */
-interface RoleConnection {
-  readonly client: Client;
-  readonly openedMs: number;
-  /** The time zone that it is in; '': the role's. */
-  zone: string;
-  /** Runs while it is idle, and closes it. */
-  idle: NodeJS.Timeout | undefined;
-}
-
 const cancellation = { statementMs: limits.consoleStatementMs, cancelMs: limits.consoleCancelMs };
 
 export class SqlRunner {
-  readonly #config: ClientConfig;
+  readonly #connections: RoleConnections;
   readonly #running: RunningStatements;
   readonly #role: string;
   readonly #headgate: string;
-  #idle: RoleConnection[] = [];
-  #closed = false;
 
   /** `running`: those of all sessions. */
   constructor({ role, ...door }: SqlDoorAt, who: SqlWho, running: RunningStatements) {
     this.#running = running;
     this.#role = who.user;
     this.#headgate = role;
-    this.#config = {
+    this.#connections = new RoleConnections({
       ...door,
       user: who.user,
       database: who.database,
@@ -68,38 +56,37 @@ export class SqlRunner {
       application_name: 'headgate console',
       connectionTimeoutMillis: limits.consoleConnectMs,
       keepAlive: true,
-    };
+    });
   }
 
   /** Whether the role can log in; throws as `run` does, with 28P01 for a wrong password. */
   async enter(): Promise<void> {
-    this.#keep(await this.#connect());
+    this.#connections.keep(await this.#connections.open());
   }
 
   /** Refuses with `login_required` if the role may no longer log in, or the session has ended. */
   async run(call: SqlCall, signal: AbortSignal): Promise<SqlResponse> {
     return this.#running.run(this.#role, async () => {
-      if (this.#closed) throw new Refused('login_required');
       const started = performance.now();
       const { sql, write, zone = '' } = call;
-      const connection = (write ? undefined : this.#takeIdle()) ?? (await this.#connectAgain());
+      const connection = write ? await this.#connections.openAgain() : await this.#connections.take();
       if (zone !== connection.zone) await goTo(connection, zone);
       const reading = new BoundedQuery(sql, write);
-      const end = await this.#read(connection, call, reading, signal);
+      const end = await this.#runOn(connection, call, reading, signal);
       if (end.kind !== 'done') throw failedEnd(end, write);
       const { tables, notices } = reading;
       return { tables, notices, ms: Math.round(performance.now() - started) };
     });
   }
 
-  async #read(
+  async #runOn(
     connection: RoleConnection,
     { sql, write, own = false, zone = '' }: SqlCall,
     reading: BoundedQuery,
     signal: AbortSignal,
   ): Promise<ReadEnd> {
     const { client } = connection;
-    const ending = new Cancellation(client, this.#config, signal, cancellation);
+    const ending = new Cancellation(client, this.#connections.config, signal, cancellation);
     let clean = false;
     try {
       const plain = write ? plainSession : plainTransaction;
@@ -120,64 +107,13 @@ export class SqlRunner {
       throw failureOf(error);
     } finally {
       ending.end();
-      if (clean) this.#keep(connection);
+      if (clean) this.#connections.keep(connection);
       else void hangUp(client);
     }
   }
 
-  async #connectAgain(): Promise<RoleConnection> {
-    try {
-      return await this.#connect();
-    } catch (error) {
-      // The password was changed, or it was dropped.
-      const isRefused = error instanceof SqlFailure && error.error.sqlstate.startsWith('28');
-      throw isRefused ? new Refused('login_required') : error;
-    }
-  }
-
-  async #connect(): Promise<RoleConnection> {
-    const client = new Client(this.#config);
-    client.on('error', () => {});
-    try {
-      await client.connect();
-      const connection = { client, openedMs: performance.now(), zone: '', idle: undefined };
-      client.once('end', () => this.#drop(connection));
-      return connection;
-    } catch (error) {
-      void hangUp(client);
-      throw failureOf(error);
-    }
-  }
-
-  #takeIdle(): RoleConnection | undefined {
-    const connection = this.#idle.pop();
-    clearTimeout(connection?.idle);
-    return connection;
-  }
-
-  /** For the next reading call, for a while. */
-  #keep(connection: RoleConnection): void {
-    const isOld = performance.now() - connection.openedMs > limits.consoleConnectionMs;
-    if (this.#closed || isOld || this.#idle.length >= limits.consoleConnectionsMax)
-      return void hangUp(connection.client);
-    connection.idle = setTimeout(() => this.#drop(connection), limits.consoleConnectionIdleMs);
-    this.#idle.push(connection);
-  }
-
-  /** Closes it, if it is idle. */
-  #drop(connection: RoleConnection): void {
-    if (!this.#idle.includes(connection)) return;
-    clearTimeout(connection.idle);
-    this.#idle = this.#idle.filter((it) => it !== connection);
-    void hangUp(connection.client);
-  }
-
   close(): void {
-    this.#closed = true;
-    for (const { client, idle } of this.#idle.splice(0)) {
-      clearTimeout(idle);
-      void hangUp(client);
-    }
+    this.#connections.close();
   }
 }
 
