@@ -9,8 +9,9 @@ import { readTables } from './queries.ts';
 import { readSecrets } from './role-queries.ts';
 import { openSecrets } from './seals.ts';
 import type { CatalogRow, FoundSecret } from './catalog-rows.ts';
-import { makeCheck, ofTopics, snsOf } from './target.ts';
-import type { Compiles } from './target.ts';
+import { makeCheck } from './table-compiler.ts';
+import type { Compiles } from './table-compiler.ts';
+import { ofTopics, snsOf } from './target.ts';
 
 /** A secret as a clause names it, and as the asking session sees it: null, there is none of this name. */
 export interface NamedSecret {

@@ -6,6 +6,7 @@
 import type { ClientBase } from 'pg';
 import { faultOf, isConnectionLost, lockNotAvailable, sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../config/limits.ts';
+import type { StageContext } from '../observe/context.ts';
 import { listed, oidsOf, pinned } from './queries.ts';
 
 /** Reads these tables, by oid. */
@@ -15,9 +16,53 @@ type Read<T> = (oids: readonly number[]) => Promise<T>;
 type Faulty = ReadonlyMap<number, string>;
 
 /** What was left out of a reading. */
-export interface LeftOut {
+interface LeftOut {
   readonly locked: readonly number[];
   readonly faulty: Faulty;
+}
+
+/** What was left out of the last reading, which the next one begins with. */
+export class LeftOutTables {
+  readonly #context: Pick<StageContext, 'clock' | 'limits'>;
+  #left: LeftOut = { locked: [], faulty: new Map() };
+  /** When the first of the faulty tables was left out. */
+  #faultyAtMs = 0;
+
+  constructor(context: Pick<StageContext, 'clock' | 'limits'>) {
+    this.#context = context;
+  }
+
+  /** By oid. */
+  get locked(): readonly number[] {
+    return this.#left.locked;
+  }
+
+  /** `locked`, or what the engine says; null: the table was not left out. */
+  why(oid: number): string | null {
+    return this.#left.faulty.get(oid) ?? (this.#left.locked.includes(oid) ? 'locked' : null);
+  }
+
+  /** Reads these tables but for those that have to be left out. Throws what `read` throws if that has to do with no table. */
+  async readOthers<T>(client: ClientBase, oids: readonly number[], read: Read<T>): Promise<T> {
+    const { clock } = this.#context;
+    const { read: rows, ...left } = await readAround(client, oids, this.#known(), read);
+    if (this.#left.faulty.size === 0 || left.faulty.size === 0) this.#faultyAtMs = clock();
+    this.#left = left;
+    return rows;
+  }
+
+  async isAnyFree(client: ClientBase): Promise<boolean> {
+    const locked = new Set(this.#left.locked.length > 0 ? await readLocked(client) : []);
+    return this.#left.locked.some((oid) => !locked.has(oid));
+  }
+
+  /** Faulty tables are left out without another try for some time, whatever becomes of them: finding them takes many readings. */
+  #known(): LeftOut {
+    const { clock, limits } = this.#context;
+    const isDue = clock() - this.#faultyAtMs > limits.catalogWholeMs;
+    if (isDue) this.#faultyAtMs = clock();
+    return isDue ? { ...this.#left, faulty: new Map() } : this.#left;
+  }
 }
 
 /**
@@ -100,7 +145,7 @@ async function failureOf<T>(part: readonly OwnedTable[], read: Read<T>): Promise
 }
 
 /** Webhook tables, by oid, that somebody has locked against readers, or waits to lock. PostgreSQL prints no expression of such a table. */
-export function readLocked(client: ClientBase): Promise<number[]> {
+function readLocked(client: ClientBase): Promise<number[]> {
   return oidsOf(
     client,
     `select w.relation::pg_catalog.oid as relation from headgate.webhook_table w where w.relation in (

@@ -6,7 +6,6 @@
  */
 import type { ClientBase, QueryResult } from 'pg';
 import { plainPrinting } from '../kit/plain-settings.ts';
-import { quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
 import { relationsSql } from '../relations/relations-sql.ts';
@@ -49,90 +48,6 @@ export interface SnapshotMark {
 export interface SnapshotCheck extends SnapshotMark {
   /** null: the fingerprint is the same. */
   readonly versions: TableVersions | null;
-}
-
-interface LookRow {
-  readonly snapshot: string | null;
-  readonly fingerprint: string;
-  /** `oid version,oid version` … */
-  readonly versions: string | null;
-}
-
-/** The one question that is put again and again. The function has its settings with it. */
-const lookSql = ({ snapshot, fingerprint }: SnapshotMark): string =>
-  `select l.snapshot, l.fingerprint, l.versions from headgate.look(${quoteLiteral(snapshot)}, ${quoteLiteral(fingerprint)}) as l`;
-
-/** null: nothing has changed. */
-export async function look(client: ClientBase, mark: SnapshotMark): Promise<SnapshotCheck | null> {
-  return seenIn(await client.query<LookRow>(lookSql(mark)));
-}
-
-function seenIn({ rows: [row] }: QueryResult<LookRow>): SnapshotCheck | null {
-  if (row === undefined || row.snapshot === null) return null;
-  const versions = row.versions?.split(',').map((line): [number, string] => {
-    const space = line.indexOf(' ');
-    return [Number(line.slice(0, space)), line.slice(space + 1)];
-  });
-  return { ...row, snapshot: row.snapshot, versions: versions === undefined ? null : new Map(versions) };
-}
-
-/** What headgate.watch() has prepared: the types first, without a statement. */
-type WatchedParts = readonly {
-  readonly statement: string | null;
-  readonly watched: readonly number[];
-  readonly digest: string | null;
-}[];
-
-export interface Watch {
-  readonly parts: WatchedParts;
-  /** As `watched` says it. */
-  readonly states: readonly string[];
-}
-
-/**
- * A look at all tables, whatever the snapshot, which are watched since before it. Only in sessions that are certainly Headgate's own. `watch` null: others
- * came meanwhile, again and again.
- */
-export async function watch(
-  client: ClientBase,
-  { fingerprint }: Pick<SnapshotMark, 'fingerprint'>,
-): Promise<{ readonly watch: Watch | null; readonly seen: SnapshotCheck | null }> {
-  const prepareSql = `select * from headgate.watch(${limits.catalogWatchedTables})`;
-  let parts: WatchedParts = (await client.query<WatchedParts[number]>(prepareSql)).rows;
-  for (let attempt = 1; ; attempt++) {
-    const states = await watched(client, parts);
-    const answer: unknown = await client.query(`${lookSql({ snapshot: '', fingerprint })};${prepareSql}`);
-    const [looked, since] = answer as [QueryResult<LookRow>, QueryResult<WatchedParts[number]>];
-    const seen = seenIn(looked);
-    // What came in between may have been seen, and would not be watched.
-    if (JSON.stringify(since.rows) === JSON.stringify(parts)) return { watch: { parts, states }, seen };
-    if (attempt === limits.catalogAroundAttemptsMax) return { watch: null, seen };
-    parts = since.rows;
-  }
-}
-
-/** A text for each of them that is another one whenever a look may find another version of its tables, or of any; at the cost of what has changed. */
-export async function watched(client: ClientBase, parts: WatchedParts): Promise<readonly string[]> {
-  const asked = parts.map(({ statement, watched: types }) =>
-    statement === null ? `select headgate.watched_rows(${listed(types)}) as state` : `execute ${statement}`,
-  );
-  const answer: unknown = await client.query(`select;${asked.join(';')}`);
-  return (answer as QueryResult<{ state: string }>[]).slice(1).map(({ rows }) => rows[0]?.state ?? '');
-}
-
-/** Tables that somebody asks about: those with these oids, and those with these names, if there are any. */
-export interface AskedTables {
-  readonly oids: readonly number[];
-  readonly names: readonly { readonly schema: string; readonly table: string }[];
-}
-
-/** The versions of some tables. PostgreSQL must be able to read the names, whatever its encoding: they are ASCII. */
-export async function lookAt(client: ClientBase, { oids, names }: AskedTables): Promise<TableVersions> {
-  const { rows } = await client.query<{ relation: number; version: string }>(
-    `select l.relation, l.version from headgate.look_at(${listed(oids)}, $1, $2) as l`,
-    [names.map(({ schema }) => schema), names.map(({ table }) => table)],
-  );
-  return new Map(rows.map(({ relation, version }) => [relation, version]));
 }
 
 /** A webhook table, and whether it is small enough to be read. */

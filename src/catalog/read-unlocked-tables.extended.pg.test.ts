@@ -7,7 +7,8 @@ import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { readAround } from './locked-tables.ts';
 import type { SnapshotCache } from './snapshot-cache.ts';
-import { look, readSizes, readTables } from './queries.ts';
+import { readSizes, readTables } from './queries.ts';
+import { look } from './table-versions.ts';
 import { migrate, readMigrations } from './migrate.ts';
 
 const catalogWholeMs = 60_000;

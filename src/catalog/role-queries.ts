@@ -16,8 +16,10 @@ import type { CatalogRow, FoundSecret } from './catalog-rows.ts';
 import type { CatalogDatabases } from './databases.ts';
 import { oidsOf, pinned, readTables } from './queries.ts';
 import { openCheck } from './seals.ts';
-import { methodsOf, openSource, shapeProblem } from './target.ts';
-import type { CheckSource } from './target.ts';
+import { openSource } from './table-compiler.ts';
+import type { CheckSource } from './table-compiler.ts';
+import { methodsOf } from './target.ts';
+import { shapeProblem } from './target-shape.ts';
 
 export interface CatalogTableQuery {
   readonly database: string;

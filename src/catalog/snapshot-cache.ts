@@ -1,19 +1,18 @@
 /**
- * What is known of a database's webhook tables, and which of them are in doubt: those whose version differs from the one that was read
+ * Which webhook tables of a database are in doubt, and their reading: those whose version differs from the one that was read
  * (headgate.table_versions), from the moment at which Headgate is told so until they are read again. Every answer to a look at the versions therefore
  * confirms all other tables. Tables are read a few at a time. A change that the versions do not cover is found when everything is read, once in a
  * while, and when a group asks the engine whether the table is still what its requests were checked for (relations/owner-code.ts).
- * Tables that cannot be read now are read around (locked-tables.ts).
+ * Tables that cannot be read now are read around (locked-tables.ts). Takes what looks have found (table-versions.ts); writes `DatabaseTables`.
  */
 import type { ClientBase } from 'pg';
 import type { StageContext } from '../observe/context.ts';
 import { DatabaseTables } from './database-tables.ts';
-import { readAround, readLocked } from './locked-tables.ts';
-import type { LeftOut } from './locked-tables.ts';
+import { LeftOutTables } from './locked-tables.ts';
 import { pinned, readSizes, readTables } from './queries.ts';
 import type { SizeRow, SnapshotCheck, SnapshotMark, TableRows, TableVersions } from './queries.ts';
 import { nextSnapshot, tableKey } from './snapshot.ts';
-import type { Compiles } from './target.ts';
+import type { Compiles } from './table-compiler.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
 
 const nothing: SnapshotMark = { snapshot: '', fingerprint: '' };
@@ -42,15 +41,14 @@ export class SnapshotCache {
   #wholeAtMs: number | null = null;
   /** The last reading was of some tables only. */
   #isPatched = false;
-  #left: LeftOut = { locked: [], faulty: new Map() };
-  /** When the first of the faulty tables was left out. */
-  #faultyAtMs = 0;
+  readonly #left: LeftOutTables;
 
   constructor(database: string, compiler: Compiles, context: Pick<StageContext, 'clock' | 'limits'>) {
     this.tables = new DatabaseTables(context);
     this.#database = database;
     this.#compiler = compiler;
     this.#context = context;
+    this.#left = new LeftOutTables(context);
   }
 
   /** For the next look. */
@@ -154,7 +152,8 @@ export class SnapshotCache {
     if (isWhole) this.#wholeAtMs = clock();
     try {
       if (isChanged || !this.#isSettled) await pinned(client, 'call headgate.settle()');
-      if (!isChanged && !isWhole && this.tables.doubts.size === 0 && !(await this.#isAnyFree(client))) return;
+      if (!isChanged && !isWhole && this.tables.doubts.size === 0 && !(await this.#left.isAnyFree(client)))
+        return;
       const sizes = await readSizes(client);
       const known = new Map(sizes.map((size) => [size.relation, size]));
       for (const oid of this.tables.doubts.keys())
@@ -177,12 +176,8 @@ export class SnapshotCache {
   async #readSome(client: ClientBase, some: readonly SizeRow[]): Promise<void> {
     const comparisons = this.#comparisons;
     const oids = some.map(({ relation }) => relation);
-    const { read, ...left } = await readAround(client, oids, this.#known(), (which) =>
-      readTables(client, which),
-    );
-    if (this.#left.faulty.size === 0 || left.faulty.size === 0) this.#faultyAtMs = this.#context.clock();
-    this.#left = left;
-    const out = some.filter(({ relation }) => left.locked.includes(relation) || left.faulty.has(relation));
+    const read = await this.#left.readOthers(client, oids, (which) => readTables(client, which));
+    const out = some.filter(({ relation }) => this.#left.why(relation) !== null);
     // What is known of a table that was left out stays if its version is the same; a commit asks again, once it has the lock.
     const unread = out.filter(({ relation: oid, schema_name: schema, table_name: table }) => {
       const isKnown = this.tables.snapshot.tables.get(tableKey(schema, table))?.oid === oid;
@@ -193,7 +188,7 @@ export class SnapshotCache {
       ...out.map(({ relation: oid }) => [oid, this.#versions.get(oid) ?? ''] as const),
       ...read.versions,
     ]);
-    const why = unread.map((row) => ({ ...row, why: left.faulty.get(row.relation) ?? 'locked' }));
+    const why = unread.map((row) => ({ ...row, why: this.#left.why(row.relation) ?? 'locked' }));
     this.#take(
       some.filter(({ relation }) => !stays.has(relation)),
       { rows: read.rows, versions },
@@ -244,19 +239,6 @@ export class SnapshotCache {
 
   #suspect(oid: number): void {
     if (!this.tables.doubts.has(oid)) this.tables.doubts.set(oid, this.#context.clock());
-  }
-
-  async #isAnyFree(client: ClientBase): Promise<boolean> {
-    const locked = new Set(this.#left.locked.length > 0 ? await readLocked(client) : []);
-    return this.#left.locked.some((oid) => !locked.has(oid));
-  }
-
-  /** Faulty tables are left out without another try for some time, whatever becomes of them: finding them takes many readings. */
-  #known(): LeftOut {
-    const { clock, limits } = this.#context;
-    const isDue = clock() - this.#faultyAtMs > limits.catalogWholeMs;
-    if (isDue) this.#faultyAtMs = clock();
-    return isDue ? { ...this.#left, faulty: new Map() } : this.#left;
   }
 
   /** By oid. Unusable tables are read again: their key may have come back. */

@@ -7,7 +7,7 @@ import type { TableName } from '../observe/observations.ts';
 import type { Target } from '../types/target.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
 import { toTarget, unusableTarget } from './target.ts';
-import type { Compiles } from './target.ts';
+import type { Compiles } from './table-compiler.ts';
 
 const tooLarge =
   'its columns, VALIDATE, secrets, defaults, checks and other expressions, or those of all tables of its owner, take too much of the catalog';

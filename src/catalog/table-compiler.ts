@@ -1,6 +1,6 @@
 /**
- * From a VALIDATE expression, as it was sealed, to what runs for the requests of its table. Takes sealed texts, expressions and settings; returns closures
- * and values; throws the reason in one line, never with a secret. The parser must be loaded.
+ * From what the catalog holds of a VALIDATE, sealed, to what runs for the requests of its table: opened (seals.ts), parsed, compiled. Takes rows, sealed
+ * texts and settings; returns closures and values; throws the reason in one line, never with a secret. The parser must be loaded.
  */
 import type { Settings } from '../config/settings.ts';
 import type { Sealing } from '../secrets/sealing.ts';
@@ -14,7 +14,9 @@ import { explainRefusal } from '../validate/explain.ts';
 import { parseExpression } from '../validate/expression.ts';
 import type { KeySets } from '../validate/key-sets.ts';
 import type { CodeChoice } from '../relations/shape.ts';
+import type { CatalogRow } from './catalog-rows.ts';
 import { destinationOf } from './into-url.ts';
+import { openCheck, openSecrets } from './seals.ts';
 
 export interface CompiledCheck {
   readonly check: RequestCheck;
@@ -71,5 +73,37 @@ export class TableCompiler {
   /** Where rows go, as a secret says. `trusted`: it belongs to a superuser. */
   destination(value: string, trusted: boolean): Into {
     return destinationOf(value, this.#settings.intoHosts, trusted);
+  }
+}
+
+/** Of a TableCompiler, which a test may replace. */
+export type Compiles = Pick<TableCompiler, keyof TableCompiler>;
+
+/** The check of a table, from what is sealed of it; null: it has no VALIDATE. Throws, naming what does not open, or cannot be compiled. */
+export function makeCheck(row: CatalogRow, compiler: Compiles): CompiledCheck | null {
+  const source = openSource(row, compiler);
+  return source === null ? null : compiler.compile(source.expression, source.payload, source.secrets);
+}
+
+/** The source of a check, in clear text: never stored, never logged. */
+export interface CheckSource {
+  readonly expression: string;
+  readonly payload: string;
+  readonly secrets: ReadonlyMap<string, string>;
+}
+
+/** A secret of the check has no value yet. */
+export class StillToLearn extends Error {}
+
+/** null: the table has no VALIDATE. Throws, naming what does not open. */
+export function openSource(row: CatalogRow, compiler: Pick<Compiles, 'open'>): CheckSource | null {
+  if (row.expression === null) return null;
+  const secrets = openSecrets(row.secrets, compiler);
+  for (const [name, value] of secrets)
+    if (value === '') throw new StillToLearn(`secret ${name} is still to be learned`);
+  try {
+    return { expression: openCheck(row, compiler), payload: row.payload, secrets };
+  } catch (error) {
+    throw new Error(`VALIDATE expression: ${(error as Error).message}`, { cause: error });
   }
 }

@@ -7,89 +7,25 @@ import type { RequestCheck } from '../types/request.ts';
 import type { Include, Intake, SnsTopics, SpoolChoice, Target } from '../types/target.ts';
 import type { Shape } from '../types/shape.ts';
 import { makeAnswers, noAnswers } from './answers.ts';
-import type { CompiledCheck, TableCompiler } from './table-compiler.ts';
-import { dedupeOf, newestOf } from '../types/table-options.ts';
+import { makeCheck, StillToLearn } from './table-compiler.ts';
+import type { CompiledCheck, Compiles } from './table-compiler.ts';
+import { shapeOf, unusableShape } from './target-shape.ts';
+import { dedupeOf } from '../types/table-options.ts';
 import type { Dedupe } from '../types/table-options.ts';
 import type { Into } from '../types/into.ts';
-import { toNewest } from '../relations/newest.ts';
-import { openCheck, openSecrets } from './seals.ts';
+import { openSecrets } from './seals.ts';
 import { parseSubscriptions, parseTopics, readMessage, topicOf } from '../senders/sns-topics.ts';
 import { formatOf } from './catalog-rows.ts';
 import type { CatalogRow } from './catalog-rows.ts';
-import { toCode, toShape, typeOids } from '../relations/shape.ts';
-import type { CodeChoice } from '../relations/shape.ts';
-
-/** Of a TableCompiler, which a test may replace. */
-export type Compiles = Pick<TableCompiler, keyof TableCompiler>;
+import { toCode } from '../relations/shape.ts';
 
 /** Headers that carry credentials, whatever headers the table's check reads. */
 const credentialHeaders = ['authorization', 'cookie', 'proxy-authorization'];
-
-/** null: the table fits what it was created for. */
-export function shapeProblem(row: CatalogRow, choice: CodeChoice = {}): string | null {
-  const shape = shapeOf(row);
-  const code = toCode(row, choice);
-  return typeof shape === 'string' ? shape : typeof code === 'string' ? code : null;
-}
-
-function shapeOf(row: CatalogRow): Shape | string {
-  if (row.takes_document) {
-    const column = row.columns.find(({ name }) => name === row.document);
-    if (column === undefined) return 'the column that takes the body is gone';
-    const types = bodyTypes[formatOf(row.options)];
-    if (!types.includes(column.base) || !column.writable)
-      return `the column "${column.name}", which takes the body, is of type ${column.type}`;
-  }
-  const includes = row.includes.map(({ column }) => column);
-  const shape = toShape(row, {
-    writeMode: (row.target ?? null) === null ? null : 'insert',
-    document: row.takes_document ? row.document : null,
-    includes,
-    private: row.private ?? [],
-    onTypeError: row.options['on_type_error'] === 'null' ? 'null' : 'reject',
-  });
-  if (typeof shape === 'string') return shape;
-  if (shape.columns.every(({ name }) => includes.includes(name)))
-    return 'no column of the table takes the body any more';
-  return collectProblem(row, shape) ?? newestShape(row, shape);
-}
-
-/** Which rows replace others, with the option `version`. */
-function newestShape(row: CatalogRow, shape: Shape): Shape | string {
-  let option: ReturnType<typeof newestOf>;
-  try {
-    option = newestOf(row.options);
-  } catch (error) {
-    return (error as Error).message;
-  }
-  if (option === null) return shape;
-  const headerColumn = (name: string) =>
-    row.includes.find(({ what, header }) => what === 'header' && header?.toLowerCase() === name)?.column;
-  const document = row.takes_document ? row.document : null;
-  const newest = toNewest(option, { row, shape, document, headerColumn });
-  return typeof newest === 'string' ? newest : { ...shape, newest };
-}
-
-function collectProblem({ options, collect }: CatalogRow, shape: Shape): string | null {
-  if (options['on_unknown'] !== 'collect') return null;
-  if (collect === null) return 'the column that takes keys which are no columns is gone';
-  const column = shape.columns.find(({ name }) => name === collect);
-  const fits = column !== undefined && bodyTypes.json.includes(column.baseType);
-  return fits ? null : `the column "${collect}", which takes keys that are no columns, is no JSONB any more`;
-}
 
 function unknownOf({ options, collect }: CatalogRow): Intake['unknown'] {
   if (options['on_unknown'] === 'collect' && collect !== null) return { into: collect };
   return options['on_unknown'] === 'reject' ? 'reject' : 'ignore';
 }
-
-/** The types that a column for the whole body may have, by the body's format. */
-const bodyTypes: { readonly [format in Intake['format']]: readonly number[] } = {
-  json: [typeOids.jsonb, typeOids.json],
-  form: [typeOids.jsonb, typeOids.json],
-  text: [typeOids.text, typeOids.varchar],
-  bytes: [typeOids.bytea],
-};
 
 /** `unusable`: why its requests are answered 503; `unanswering`: why its ANSWER cannot be used; null: it can be. */
 export function toTarget(
@@ -98,9 +34,9 @@ export function toTarget(
   compiler: Compiles,
 ): { target: Target; unusable: string | null; unanswering: string | null } {
   const shape = shapeOf(row);
-  let compiled: CompiledCheck | null = null;
   const code = toCode(row, compiler);
-  let unusable = shapeProblem(row, compiler);
+  let unusable = typeof shape === 'string' ? shape : typeof code === 'string' ? code : null;
+  let compiled: CompiledCheck | null = null;
   let learns = false;
   const sns = snsOf(row, compiler);
   let dedupe: Dedupe | undefined;
@@ -221,11 +157,6 @@ export function unusableTarget(name: Pick<Target, 'database' | 'schema' | 'table
   };
 }
 
-/** For a table whose requests are all answered 503. */
-function unusableShape(version: string): Shape {
-  return { version, writeMode: 'insert', columns: [], key: [], document: null, onTypeError: 'reject' };
-}
-
 /** Nothing is stored. */
 const nobodys = {
   as: 'owner',
@@ -248,32 +179,4 @@ function includesOf(row: CatalogRow, { columns }: Shape): readonly Include[] {
 function hiddenHeaders(compiled: CompiledCheck | null): ReadonlySet<string> | null {
   if (compiled?.headers === null) return null;
   return new Set([...credentialHeaders, ...(compiled?.headers ?? [])]);
-}
-
-export function makeCheck(row: CatalogRow, compiler: Compiles): CompiledCheck | null {
-  const source = openSource(row, compiler);
-  return source === null ? null : compiler.compile(source.expression, source.payload, source.secrets);
-}
-
-/** The source of a check, in clear text: never stored, never logged. */
-export interface CheckSource {
-  readonly expression: string;
-  readonly payload: string;
-  readonly secrets: ReadonlyMap<string, string>;
-}
-
-/** A secret of the check has no value yet. */
-class StillToLearn extends Error {}
-
-/** null: the table has no VALIDATE. Throws, naming what does not open. */
-export function openSource(row: CatalogRow, compiler: Pick<Compiles, 'open'>): CheckSource | null {
-  if (row.expression === null) return null;
-  const secrets = openSecrets(row.secrets, compiler);
-  for (const [name, value] of secrets)
-    if (value === '') throw new StillToLearn(`secret ${name} is still to be learned`);
-  try {
-    return { expression: openCheck(row, compiler), payload: row.payload, secrets };
-  } catch (error) {
-    throw new Error(`VALIDATE expression: ${(error as Error).message}`, { cause: error });
-  }
 }

@@ -13,9 +13,9 @@ import { listen } from './notifications.ts';
 import type { CatalogListeners } from './notifications.ts';
 import { SnapshotCache } from './snapshot-cache.ts';
 import { tableKey } from './snapshot.ts';
-import type { Compiles } from './target.ts';
-import { look, lookAt, watch, watched } from './queries.ts';
-import type { AskedTables, SnapshotCheck, Watch } from './queries.ts';
+import type { Compiles } from './table-compiler.ts';
+import { lookAt, TableLooks } from './table-versions.ts';
+import type { AskedTables } from './table-versions.ts';
 
 /** What is made of the tables, and who is told of it. */
 export interface WatcherContext extends StageContext, CatalogListeners {
@@ -51,11 +51,7 @@ export class CatalogWatcher {
   #lookMs = 0;
   #lookAtSomeMs = 0;
   #isReading = false;
-  /** The looking session is certainly Headgate's own. */
-  #isOwn = false;
-  /** What is watched since before the last look at all tables, and when that was; null: nothing is. */
-  #watch: Watch | null = null;
-  #lookedAtMs = -Infinity;
+  readonly #versions: TableLooks;
   /** What the next look at some tables is about; one more than `catalogAskedMax` stands for all that follow. */
   readonly #asked = new Map<number | string, AskedTable>();
   /** The last snapshot that was observed. */
@@ -67,6 +63,7 @@ export class CatalogWatcher {
     this.picture = new SnapshotCache(database, watched.compiler, watched);
     this.tables = this.picture.tables;
     this.#observed = this.tables.snapshot;
+    this.#versions = new TableLooks(watched);
     this.#looks = new SharedRuns(() => this.#look(), watched.clock);
     this.#looksAtSome = new SharedRuns(() => this.#lookAtSome(), watched.clock);
     this.#reads = new SharedRuns(() => this.#read(), watched.clock);
@@ -82,8 +79,7 @@ export class CatalogWatcher {
 
   end(): void {
     this.#sessions = null;
-    this.#isOwn = false;
-    this.#watch = null;
+    this.#versions.end();
   }
 
   /** Looks every `catalogPollIntervalMs` until the sessions end; `after` is called in between. */
@@ -102,7 +98,7 @@ export class CatalogWatcher {
 
   /** Notifications hasten the next look. `client`: a session that is certainly Headgate's own. */
   async listen(client: Client): Promise<void> {
-    this.#isOwn = true;
+    this.#versions.isOwn = true;
     const onCatalog = () => void this.#looks.run().catch(() => {});
     await listen(client, onCatalog, () => this.#watched.onRetryAsked?.(this.#database));
   }
@@ -134,7 +130,7 @@ export class CatalogWatcher {
     const { clock } = this.#watched;
     await this.#over('looking', async (client) => {
       const askedAtMs = clock();
-      const seen = await this.#seen(client);
+      const seen = await this.#versions.look(client, this.picture);
       this.#lookMs = clock() - askedAtMs;
       this.picture.compare(seen);
       this.tables.confirmedAtMs = askedAtMs;
@@ -143,33 +139,6 @@ export class CatalogWatcher {
     });
     if (this.picture.isDue) void this.#reads.run().catch(() => {});
     else this.#tell();
-  }
-
-  /** null: nothing has changed. */
-  async #seen(client: Client): Promise<SnapshotCheck | null> {
-    const { mark, isAhead } = this.picture;
-    if (!this.#isOwn) return look(client, mark);
-    const { clock, limits } = this.#watched;
-    const isDue = isAhead || clock() - this.#lookedAtMs > limits.catalogWholeMs;
-    if (!isDue && this.#watch !== null && (await this.#isAsWatched(client, this.#watch))) return null;
-    this.#lookedAtMs = clock();
-    const looked = await watch(client, mark);
-    this.#watch = looked.watch;
-    return looked.seen;
-  }
-
-  /** Nothing that is watched has changed, or only what VACUUM notes of tables. */
-  async #isAsWatched(client: Client, { parts, states: before }: Watch): Promise<boolean> {
-    const states = await watched(client, parts);
-    const changed = parts.filter((_, i) => states[i] !== before[i]);
-    if (changed.length > 0) {
-      if (changed.length > parts.length / 2 || changed.some(({ statement }) => statement === null))
-        return false;
-      const oids = changed.flatMap((part) => part.watched);
-      if (!this.picture.isAsRead(oids, await lookAt(client, { oids, names: [] }))) return false;
-      this.#watch = { parts, states };
-    }
-    return true;
   }
 
   /** Over the session on which it need not wait. What it does not confirm is a question for a look at all tables. */

@@ -10,7 +10,7 @@ import type { ReplayRequest, TestAnswer } from './api.ts';
 import type { CatalogDatabases } from '../catalog/databases.ts';
 import { signingOf } from '../catalog/role-queries.ts';
 import type { CatalogTableQuery } from '../catalog/role-queries.ts';
-import type { CheckSource } from '../catalog/target.ts';
+import type { CheckSource } from '../catalog/table-compiler.ts';
 import { senderOf } from '../senders/senders.ts';
 import type { SignedRequest } from '../senders/senders.ts';
 import { Refused, SqlFailure } from '../errors/refusals.ts';

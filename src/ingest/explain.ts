@@ -8,8 +8,7 @@
 import type { CatalogDatabases } from '../catalog/databases.ts';
 import { tablesToExplain } from '../catalog/role-queries.ts';
 import type { CatalogTable } from '../catalog/role-queries.ts';
-import type { TableCompiler } from '../catalog/table-compiler.ts';
-import type { CheckSource } from '../catalog/target.ts';
+import type { CheckSource, TableCompiler } from '../catalog/table-compiler.ts';
 import { deliveryOf } from '../decode/delivery.ts';
 import type { Dedupe } from '../types/table-options.ts';
 import type { CheckRequest } from '../types/request.ts';

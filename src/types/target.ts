@@ -5,16 +5,22 @@ import type { Into } from './into.ts';
 import type { RequestCheck, WhyRefused } from './request.ts';
 import type { Shape } from './shape.ts';
 
-/** A table that takes rows, as one reading of the catalog found it. Immutable; a changed table is a new Target. */
+/**
+ * A table that takes rows, as one reading of the catalog found it. Immutable; a changed table is a new Target. All of it is made when the table is read,
+ * from the rows of the schema headgate (catalog/target.ts), so that a request only looks it up and calls its closures.
+ */
 export interface Target {
   readonly database: string;
   readonly schema: string;
   readonly table: string;
   /** pg_class.oid */
   readonly oid: number;
-  /** null: the table has no VALIDATE. `'unusable'`: its VALIDATE cannot be evaluated now: 503, never accepted. */
+  /**
+   * What VALIDATE has become: the closure that `compileCheck` (validate/compile.ts) returns for the expression, with the secrets in it. null: the table
+   * has no VALIDATE. `'unusable'`: its VALIDATE cannot be evaluated now: 503, never accepted.
+   */
   readonly check: RequestCheck | null | 'unusable';
-  /** Keys that the check needs and that are fetched; absent: it needs none. */
+  /** Keys that the check needs and that are fetched (validate/key-sets.ts); absent: it needs none. */
   readonly fetchedKeys?: FetchedKeys | undefined;
   /** The check reads the body as it was before it was decompressed. */
   readonly readsEncodedBody?: boolean | undefined;
