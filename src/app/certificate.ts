@@ -21,7 +21,7 @@ import type { RenewalOptions, CertificateStatus } from '../acme/renewal.ts';
 import { storeInCatalog } from '../acme/catalog-store.ts';
 import type { Store } from '../acme/store.ts';
 import { asked } from '../ingest/learning.ts';
-import type { Lends } from '../ingest/learning.ts';
+import type { CommitPools } from '../commit/commit-pools.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Closer } from '../kit/closer.ts';
 import type { Sealing } from '../secrets/sealing.ts';
@@ -40,7 +40,7 @@ export async function withTlsFile(settings: Settings): Promise<Settings> {
 export interface CertificateParts {
   readonly settings: Settings;
   readonly engine: Engine;
-  readonly pools: Lends;
+  readonly pools: Pick<CommitPools, 'connect'>;
   readonly sealing: Sealing;
   /** Makes the listener read its certificate again. */
   readonly reload: () => Promise<void>;

@@ -29,15 +29,14 @@ import { answerHandshake, foundOrAnswered, learnOrCertify } from './request-hand
 import { refuseOtherMethod, webhookRoute } from './routes.ts';
 import type { Sns } from './sns.ts';
 import { Spooling } from './spooling.ts';
-import type { SpoolChoices, SpoolStages } from './spooling.ts';
+import type { SpoolStages } from './spooling.ts';
 import { changedAttemptsMax } from './refusal-check.ts';
 
 /** What a request passes, and who is told of it. */
-export interface Stages extends SpoolStages, Pick<StageContext, 'clock' | 'observe'> {
+export interface Stages extends SpoolStages, Pick<StageContext, 'clock'> {
   readonly catalog: SpoolStages['catalog'] & Pick<Catalog, 'answering' | 'refresh'>;
   /** null: the rate of a table has no bound. */
   readonly gate: Pick<Admission, 'admitTable'> | null;
-  readonly settings: SpoolChoices;
   readonly handshakes: Omit<SenderHandshakes, 'ask'>;
   /** Certificates and confirmations of SNS, and confirmations of Event Grid; null: off. */
   readonly sns: Pick<Sns, 'certify' | 'stored'> | null;
@@ -53,7 +52,7 @@ export class Ingest {
   readonly #stages: Stages & { readonly spooling: Spooling };
 
   constructor(stages: Stages) {
-    const spooling = new Spooling(stages, stages.settings, stages.observe);
+    const spooling = new Spooling(stages);
     this.#stages = { ...stages, spooling };
   }
 

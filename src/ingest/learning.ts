@@ -12,17 +12,11 @@ import type { Observe } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { identities } from '../catalog/seals.ts';
+import type { CommitPools } from '../commit/commit-pools.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 
-interface Lender {
-  query(query: { text: string; values: unknown[]; query_timeout: number }): Promise<{ rows: unknown[] }>;
-  release(destroy?: boolean): void;
-}
-
-/** Lends connections of Headgate's own role: CommitPools does. */
-export interface Lends {
-  connect(database: string): Promise<Lender>;
-}
+/** Lends connections of Headgate's own role. */
+type Lends = Pick<CommitPools, 'connect'>;
 
 interface LearnedRow {
   readonly outcome: 'learned' | 'taken' | 'closed';
@@ -98,7 +92,7 @@ function isSame(one: string, other: string): boolean {
 }
 
 /** The rows of one statement. Throws Refused if the database cannot be queried. */
-export async function asked<Row>(
+export async function asked<Row extends object>(
   pools: Lends,
   database: string,
   text: string,
@@ -108,9 +102,11 @@ export async function asked<Row>(
   const client = await pools.connect(database).catch(() => null);
   if (client === null) throw new Refused('engine_unavailable');
   try {
-    const { rows } = await client.query({ text, values: [...values], query_timeout: limits.learnMs });
+    // The types of node-postgres do not know of this bound.
+    const bounded = { text, values: [...values], query_timeout: limits.learnMs };
+    const { rows } = await client.query<Row>(bounded);
     usable = true;
-    return rows as Row[];
+    return rows;
   } catch {
     throw new Refused('engine_unavailable');
   } finally {

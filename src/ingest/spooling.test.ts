@@ -22,6 +22,7 @@ const catalog = {
   known: () => ({ snapshot: { ...emptySnapshot, tables: new Map([[keyOfName(target), target]]) }, ageMs: 0 }),
   doubtMs: () => 0,
 };
+const observe = () => undefined;
 const settings = { spool: 'fallback', spoolTrustSeconds: 60, spoolHours: 1 } as const;
 const never = () => new Promise<never>(() => {});
 
@@ -37,7 +38,7 @@ test('requests that arrive while the spool opens are spooled if the database tak
     submit: async () => (await asked.next().value?.promise) ?? late,
   };
   const disk = { spoolOf: () => room, opened: () => opening.promise };
-  const detour = new Spooling({ catalog, lanes, disk }, settings, () => undefined, never);
+  const detour = new Spooling({ catalog, lanes, disk, settings, observe }, never);
   const send = (document: string) => detour.submit(rowsOf(target, document), arrival, Buffer.from(document));
 
   const [tooSoon, before] = [send('1'), send('2')];
@@ -77,7 +78,7 @@ test('a table with a full lane spools at once without refusing a request first',
     submit: () => Promise.resolve(late),
   };
   const disk = { spoolOf: () => (isRoom ? room : null), opened: () => Promise.resolve() };
-  const stages = new Spooling({ catalog, lanes, disk }, settings, () => undefined, never);
+  const stages = new Spooling({ catalog, lanes, disk, settings, observe }, never);
   stages.admit(target, { bytes: 10, inOrder: false });
   assert.equal(gate.state, 'spooling');
   // Without room on the disk it is refused as before.
@@ -103,8 +104,8 @@ test('a request whose commit is unknown is spooled only if storing it again stor
     const known = () => ({ snapshot: { ...emptySnapshot, tables }, ageMs: 0 });
     const lanes = { admit: () => undefined, submit: () => Promise.resolve(unknown) };
     const disk = { spoolOf: () => room, opened: () => Promise.resolve() };
-    const to = { catalog: { ...catalog, known }, lanes, disk };
-    const stages = new Spooling(to, settings, () => undefined, never);
+    const to = { catalog: { ...catalog, known }, lanes, disk, settings, observe };
+    const stages = new Spooling(to, never);
     return stages.submit({ ...rowsOf(of, '1'), ...delivery }, arrival, body);
   };
   assert.deepEqual(await submit(target, {}), unknown);

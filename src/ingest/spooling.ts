@@ -20,8 +20,8 @@ import type { Arrival } from '../types/request.ts';
 import type { Outcome, Rows, Spooled } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
-import { rememberedOf } from '../kit/memoize.ts';
-import type { Observe, TableName } from '../observe/observations.ts';
+import type { StageContext } from '../observe/context.ts';
+import type { TableName } from '../observe/observations.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { RefusalCode } from '../errors/refusals.ts';
 
@@ -44,14 +44,13 @@ export interface DiskSpool {
   append(target: Target, gate: TableGate, payload: Buffer): Promise<void>;
 }
 
-export interface SpoolStages {
+export interface SpoolStages extends Pick<StageContext, 'observe'> {
   readonly catalog: Pick<Catalog, 'find' | 'isStill' | 'isWatchingTable' | 'known' | 'doubtMs'>;
   readonly lanes: Pick<Lanes, 'admit' | 'submit'>;
   /** null: no requests are kept. */
   readonly disk: Disk | null;
+  readonly settings: Pick<Settings, 'spool' | 'spoolTrustSeconds' | 'spoolHours'>;
 }
-
-export type SpoolChoices = Pick<Settings, 'spool' | 'spoolTrustSeconds' | 'spoolHours'>;
 
 const unreferenced = (ms: number): Promise<void> => delay(ms, undefined, { ref: false });
 
@@ -59,43 +58,35 @@ const unreferenced = (ms: number): Promise<void> => delay(ms, undefined, { ref: 
 const away: ReadonlySet<RefusalCode> = new Set<RefusalCode>(['engine_unavailable', 'deadline', 'lane_full']);
 
 export class Spooling {
-  readonly #to: SpoolStages;
-  readonly #settings: SpoolChoices;
-  readonly #observe: Observe;
+  readonly #stages: SpoolStages;
   readonly #pause: (ms: number) => Promise<void>;
-  /** A table has one gate, which outlives each Target of the table; null: the table does not spool. */
-  readonly #gates = rememberedOf<Target, { known: TableGate | null } | null>((target) =>
-    isSpooling(target, this.#settings) ? { known: null } : null,
-  );
 
   /** `pause`: resolves after so many ms. */
-  constructor(to: SpoolStages, settings: SpoolChoices, observe: Observe, pause = unreferenced) {
-    this.#to = to;
-    this.#settings = settings;
-    this.#observe = observe;
+  constructor(stages: SpoolStages, pause = unreferenced) {
+    this.#stages = stages;
     this.#pause = pause;
   }
 
   /** The table, if the catalog does not have it at once. Throws Refused. */
   findLate(name: TableName): Target | Promise<Target> {
-    if (!this.#to.catalog.isWatchingTable(name)) return this.#findAway(name);
-    const found = this.#to.catalog.find(name);
+    if (!this.#stages.catalog.isWatchingTable(name)) return this.#findAway(name);
+    const found = this.#stages.catalog.find(name);
     return found instanceof Promise ? found.catch((error: unknown) => this.#findInDoubt(name, error)) : found;
   }
 
   /** While a table spools it is checked with what was known last, and who fails the check is refused by it as well. */
   isStill(target: Target, sinceMs: number): boolean | Promise<boolean> {
     const gate = this.#gateOf(target);
-    const spools = gate !== null && gate.state !== 'open' && !this.#to.catalog.isWatchingTable(target);
-    return (spools && this.#remembered(target) === target) || this.#to.catalog.isStill(target, sinceMs);
+    const spools = gate !== null && gate.state !== 'open' && !this.#stages.catalog.isWatchingTable(target);
+    return (spools && this.#remembered(target) === target) || this.#stages.catalog.isStill(target, sinceMs);
   }
 
   admit(target: Target, expected: ExpectedRequest): void {
     const gate = this.#gateOf(target);
-    if (gate === null) return this.#to.lanes.admit(target, expected);
+    if (gate === null) return this.#stages.lanes.admit(target, expected);
     if (gate.state === 'open') {
       try {
-        return this.#to.lanes.admit(target, expected);
+        return this.#stages.lanes.admit(target, expected);
       } catch (error) {
         const isFull = error instanceof Refused && error.refusal.code === 'lane_full';
         if (!isFull || !this.#canKeep(target, gate)) throw error;
@@ -112,7 +103,7 @@ export class Spooling {
         return this.#spool(gate, rows, arrival, body);
       gate.enterLane();
     }
-    return this.#to.lanes.submit(rows).then((outcome) => {
+    return this.#stages.lanes.submit(rows).then((outcome) => {
       const mayKeep = this.#mayKeep(outcome, rows);
       if (gate === null) return mayKeep ? this.#keepOnceOpened(outcome, rows, arrival, body) : outcome;
       const isKept = mayKeep && this.#canKeep(rows.target, gate);
@@ -129,7 +120,7 @@ export class Spooling {
     arrival: Arrival,
     body: Buffer,
   ): Promise<Outcome | Spooled> {
-    const opened = this.#to.disk?.opened(rows.target.database);
+    const opened = this.#stages.disk?.opened(rows.target.database);
     await Promise.race([opened, this.#pause(limits.spoolOpenedMs)]);
     const gate = this.#gateOf(rows.target);
     if (gate === null || !this.#canKeep(rows.target, gate)) return outcome;
@@ -149,13 +140,13 @@ export class Spooling {
   }
 
   #spoolOf(database: string): DiskSpool | null {
-    return this.#to.disk?.spoolOf(database) ?? null;
+    return this.#stages.disk?.spoolOf(database) ?? null;
   }
 
   /** The table as it was when the engine was last asked; null: that was too long ago, or nothing is known. */
   #remembered(name: TableName): Target | null {
-    const { catalog } = this.#to;
-    const trustMs = this.#settings.spoolTrustSeconds * 1_000;
+    const { catalog } = this.#stages;
+    const trustMs = this.#stages.settings.spoolTrustSeconds * 1_000;
     const known = catalog.known(name.database);
     if (known === null || known.ageMs > trustMs) return null;
     const table = known.snapshot.tables.get(keyOfName(name)) ?? null;
@@ -165,12 +156,12 @@ export class Spooling {
   async #findAway(name: TableName): Promise<Target> {
     const known = this.#remembered(name);
     const gate = known === null ? null : this.#gateOf(known);
-    if (known === null || gate === null || known.check === 'unusable') return this.#to.catalog.find(name);
+    if (known === null || gate === null || known.check === 'unusable') return this.#stages.catalog.find(name);
     // `admit` finds out whether the spool has room.
     if (gate.state !== 'open') return known;
-    if (!this.#canKeep(known, gate)) return this.#to.catalog.find(name);
+    if (!this.#canKeep(known, gate)) return this.#stages.catalog.find(name);
     // It may only be a short interruption.
-    const found = this.#to.catalog.find(name);
+    const found = this.#stages.catalog.find(name);
     const none = this.#pause(limits.spoolAfterMs).then(() => null);
     const target = await Promise.race([found, none]).catch((error: unknown) => {
       if (error instanceof Refused && error.refusal.code === 'engine_unavailable') return null;
@@ -202,7 +193,7 @@ export class Spooling {
     arrival: Arrival,
     body: Buffer,
   ): Promise<Outcome | Spooled> {
-    if (this.#to.catalog.isWatchingTable(target) || !this.#canKeep(target, gate))
+    if (this.#stages.catalog.isWatchingTable(target) || !this.#canKeep(target, gate))
       return Promise.resolve(changed);
     this.#fill(target, gate);
     // Through the gate again, filled or not: the request must not overtake those that it waits for.
@@ -231,28 +222,24 @@ export class Spooling {
         ? { kind: 'unknown', refusal: why }
         : { kind: 'aborted', refusal: why };
     }
-    this.#observe({ kind: 'spool.kept', table: target, rows: rows.count });
+    this.#stages.observe({ kind: 'spool.kept', table: target, rows: rows.count });
     return { kind: 'spooled', rows: rows.count, status: target.spool?.status ?? 202, wasInLane };
   }
 
   /**
-   * null: the table does not spool, or the spool of its database is still being opened, which begins when the catalog first has a table that spools:
-   * its requests go to the lane.
+   * A table has one gate, which outlives each Target of it. null: the table does not spool, or the spool of its database is still being opened, which begins
+   * when the catalog first has a table that spools: its requests go to the lane.
    */
   #gateOf(target: Target): TableGate | null {
-    const of = this.#gates(target);
-    if (of === null) return null;
-    if (of.known !== null) return of.known;
-    const gate = this.#spoolOf(target.database)?.gateOf(target.oid);
-    if (gate === undefined) return null;
-    of.known = gate;
-    return gate;
+    if (!isSpooling(target, this.#stages.settings)) return null;
+    return this.#spoolOf(target.database)?.gateOf(target.oid) ?? null;
   }
 
   /** The database has none of the rows; or storing them again does no harm: deliveries are stored once, or rows go elsewhere at least once. */
   #mayKeep(outcome: Outcome, { target: { dedupe, into }, delivery }: Rows): boolean {
     if (outcome.kind === 'aborted') return away.has(outcome.refusal.code);
-    const isOnce = delivery !== undefined && (dedupe?.windowS ?? 0) > this.#settings.spoolHours * 3_600;
+    const isOnce =
+      delivery !== undefined && (dedupe?.windowS ?? 0) > this.#stages.settings.spoolHours * 3_600;
     // The answer to the commit is lost, or came too late.
     return (
       (isOnce || into !== undefined) && outcome.kind === 'unknown' && outcome.refusal.code !== 'internal'
@@ -270,7 +257,7 @@ export class Spooling {
   }
 
   #isCurrent(target: Target): boolean {
-    const { catalog } = this.#to;
+    const { catalog } = this.#stages;
     // Not `find`: if nothing has looked at the table since it was found, the commit asks whether it has changed.
     const known = catalog.known(target.database)?.snapshot.tables.get(keyOfName(target));
     return catalog.isWatchingTable(target) && known === target && catalog.doubtMs(target) === 0;
@@ -279,7 +266,7 @@ export class Spooling {
   #fill(target: Target, gate: TableGate): void {
     if (gate.state !== 'open') return;
     gate.fill(Date.now());
-    this.#observe({ kind: 'spool.entered', table: target });
+    this.#stages.observe({ kind: 'spool.entered', table: target });
   }
 }
 
