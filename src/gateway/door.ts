@@ -59,7 +59,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const address = await server.listen(options);
   const drain = (): Promise<void> => {
     streams.drain();
-    return server.close(null);
+    return server.stopping.close(null);
   };
   return {
     address,
@@ -73,7 +73,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     drain,
     close: async () => {
       const drained = drain();
-      server.cutOff();
+      server.stopping.cutOff();
       await drained;
       await Promise.all([sessions.close(), streams.close()]);
     },

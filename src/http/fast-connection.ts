@@ -36,6 +36,7 @@ export interface FastContext {
 
 export class FastConnection {
   readonly socket: Socket;
+  readonly keepsAlive: string;
   readonly #all: FastContext;
   readonly #connection: Connection;
   readonly #endReads: () => void;
@@ -65,18 +66,57 @@ export class FastConnection {
   constructor(all: FastContext, socket: Socket, connection: Connection) {
     this.#all = all;
     this.socket = socket;
+    this.keepsAlive = all.keepsAlive;
     this.#connection = connection;
     this.tick = all.tick;
-    socket.on('end', this.#onEnd).on('error', this.#onError).on('close', this.#onClose);
+    // After an error `close` follows.
+    socket.on('end', this.#onEnd).on('error', nothing).on('close', this.#onClose);
     this.#endReads = readEach(socket, this.#onData);
   }
 
-  get keepsAlive(): string {
-    return this.#all.keepsAlive;
+  /** `piece` is valid during this call only. */
+  readonly #onData = (piece: Buffer): void => {
+    this.tick = this.#all.tick;
+    if (this.isOver || this.#connection.ending) return;
+    if (this.#heldBytes === 0) return this.#read(piece);
+    this.#hold(piece);
+    // A head is parsed again from its beginning with each of its few pieces; of a body only the end is awaited.
+    if (this.#heldBytes >= this.#wanted) this.#read(this.#takeHeld());
+    else if (this.#holdsTooMuch) this.leaveHeld();
+  };
+
+  /** Answers made meanwhile wait until all bytes are read, so that requests that arrive together are counted together. */
+  #read(bytes: Buffer): void {
+    this.#isReading = true;
+    this.#readAll(bytes);
+    this.#isReading = false;
+    this.flush();
   }
 
-  get #isQuiet(): boolean {
-    return this.#owed.length + this.#unwritten === 0;
+  #readAll(bytes: Buffer): void {
+    const { recogniser, requests } = this.#all;
+    let at = 0;
+    while (at < bytes.length) {
+      const head = recogniser.read(bytes, at);
+      if (head === doubtful) return this.#leave(kept(bytes.subarray(at)));
+      const length = head + (head === more ? 0 : recogniser.bodyBytes);
+      if (head === more || at + length > bytes.length) {
+        this.#wanted = length;
+        this.#hold(bytes.subarray(at));
+        return this.#holdsTooMuch ? this.leaveHeld() : undefined;
+      }
+      const own = Buffer.allocUnsafe(length);
+      bytes.copy(own, 0, at, at + length);
+      const request = new WholeRequest(own, recogniser);
+      const answer = new FastAnswer(this);
+      at += length;
+      this.#pieces = 0;
+      this.hadRequest = true;
+      this.isOver = request.closes;
+      this.#owed.push(answer);
+      requests.receive(this.#connection, request, answer);
+      if (this.isOver || this.#connection.ending) return;
+    }
   }
 
   /** Writes the answers whose turn it is. */
@@ -98,64 +138,30 @@ export class FastConnection {
     else socket.write('', 'latin1', (error) => (error ? undefined : this.#written(batch)));
   }
 
-  leaveSlow(): void {
-    if (this.isSlow) this.leaveHeld();
+  #written(batch: readonly FastAnswer[]): void {
+    this.#unwritten -= batch.length;
+    this.tick = this.#all.tick;
+    for (const answer of batch) answer.written();
+    const socket = this.socket;
+    if (batch.at(-1)?.closes === true) {
+      // Whatever else has arrived is read and dropped.
+      this.#leaving = null;
+      socket.resume();
+      socket.destroySoon();
+    } else if (this.#isQuiet) {
+      if (this.#senderEnded) socket.destroySoon();
+      this.#leaving?.();
+    }
   }
 
-  leaveHeld(): void {
-    if (this.#heldBytes > 0) this.#leave(this.#takeHeld());
+  /** Nothing is owed to the sender. */
+  get #isQuiet(): boolean {
+    return this.#owed.length + this.#unwritten === 0;
   }
 
   /** It waits for a request of which nothing has come. */
   get isIdle(): boolean {
     return this.#isQuiet && this.#heldBytes === 0 && !this.isOver;
-  }
-
-  /** `piece` is valid during this call only. */
-  readonly #onData = (piece: Buffer): void => {
-    this.tick = this.#all.tick;
-    if (this.isOver || this.#connection.ending) return;
-    if (this.#heldBytes === 0) return this.#read(piece);
-    this.#hold(piece);
-    // A head is parsed again from its beginning with each of its few pieces; of a body only the end is awaited.
-    if (this.#heldBytes >= this.#wanted) this.#read(this.#takeHeld());
-    else if (this.#holdsTooMuch) this.#leave(this.#takeHeld());
-  };
-
-  /** Answers made meanwhile wait until all bytes are read, so that requests that arrive together are counted together. */
-  #read(bytes: Buffer): void {
-    this.#isReading = true;
-    this.#readAll(bytes);
-    this.#isReading = false;
-    this.flush();
-  }
-
-  #readAll(bytes: Buffer): void {
-    const { recogniser, requests } = this.#all;
-    let at = 0;
-    while (at < bytes.length) {
-      const head = recogniser.read(bytes, at);
-      if (head === doubtful) return this.#leave(kept(bytes.subarray(at)));
-      const length = head + (head === more ? 0 : recogniser.bodyBytes);
-      if (head === more || at + length > bytes.length) return this.#await(bytes.subarray(at), length);
-      const own = Buffer.allocUnsafe(length);
-      bytes.copy(own, 0, at, at + length);
-      const request = new WholeRequest(own, recogniser);
-      const answer = new FastAnswer(this);
-      at += length;
-      this.#pieces = 0;
-      this.hadRequest = true;
-      this.isOver = request.closes;
-      this.#owed.push(answer);
-      requests.receive(this.#connection, request, answer);
-      if (this.isOver || this.#connection.ending) return;
-    }
-  }
-
-  #await(bytes: Buffer, wanted: number): void {
-    this.#wanted = wanted;
-    this.#hold(bytes);
-    if (this.#holdsTooMuch) this.#leave(this.#takeHeld());
   }
 
   get #holdsTooMuch(): boolean {
@@ -183,6 +189,10 @@ export class FastConnection {
     return bytes;
   }
 
+  leaveHeld(): void {
+    if (this.#heldBytes > 0) this.#leave(this.#takeHeld());
+  }
+
   /** Node's parser continues with these bytes and those that follow. */
   #leave(bytes: Buffer): void {
     const socket = this.socket;
@@ -200,7 +210,7 @@ export class FastConnection {
     this.#all.handOver(this.socket);
     // With a listener, Node reads through the socket's stream and not past it: only then does a body that nobody reads yet stop the sender.
     this.socket.on('data', nothing);
-    this.socket.off('error', this.#onError).off('close', this.#onClose);
+    this.socket.off('error', nothing).off('close', this.#onClose);
   }
 
   #whenQuiet(leave: () => void): void {
@@ -209,22 +219,6 @@ export class FastConnection {
     this.socket.off('end', this.#onEnd);
     if (this.#isQuiet) leave();
     else this.#leaving = leave;
-  }
-
-  #written(batch: readonly FastAnswer[]): void {
-    this.#unwritten -= batch.length;
-    this.tick = this.#all.tick;
-    for (const answer of batch) answer.written();
-    const socket = this.socket;
-    if (batch.at(-1)?.closes === true) {
-      // Whatever else has arrived is read and dropped.
-      this.#leaving = null;
-      socket.resume();
-      socket.destroySoon();
-    } else if (this.#isQuiet) {
-      if (this.#senderEnded) socket.destroySoon();
-      this.#leaving?.();
-    }
   }
 
   readonly #onEnd = (): void => {
@@ -243,9 +237,6 @@ export class FastConnection {
     this.#senderEnded = true;
     if (this.#isQuiet || !this.#all.answersHalfClosed) socket.end();
   };
-
-  /** `close` follows. */
-  readonly #onError = (): void => undefined;
 
   readonly #onClose = (): void => {
     this.#takeHeld();

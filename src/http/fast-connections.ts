@@ -98,7 +98,8 @@ export class FastConnections implements FastContext {
       this.#isWatching = false;
       for (const connection of this.#holding) {
         // Node creates a parser for each, and thousands may have begun at the same instant.
-        if (connection.isSlow) this.#leavings.run(() => connection.leaveSlow());
+        if (connection.isSlow)
+          this.#leavings.run(() => (connection.isSlow ? connection.leaveHeld() : undefined));
         else connection.isSlow = true;
       }
       if (this.#holding.size > 0) this.#watch();

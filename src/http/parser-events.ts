@@ -1,7 +1,7 @@
 /**
  * What Node's parser reports of connections: requests, offers to continue in another protocol, tunnels, and bytes that are no request. Takes
  * these events; passes requests on (requests.ts), gives the door an offer, or has it refuse one, and ends connections with a message from the door.
- * May refuse a request with what protocol.ts refuses, `expectation_failed`, and `malformed_request` (too many small chunks). Touches the connections
+ * May refuse a request with what protocol.ts refuses, `expectation_failed`, `method_not_allowed` (CONNECT), and `malformed_request` (too many small chunks). Touches the connections
  * that it is told of.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -41,8 +41,22 @@ export class ParserEvents<E extends LiveRequest> {
     this.#requests = requests;
   }
 
+  /** Receives the events of one server. */
+  of(http: NodeServer): void {
+    const { parser } = http;
+    parser.on('request', (request, response) => this.#request(request, response, false));
+    parser.on('checkContinue', (request, response) => this.#request(request, response, true));
+    parser.on('checkExpectation', (request, response) => this.#expectation(request, response));
+    parser.on('clientError', (error, socket) => this.unreadable(error, socket as Socket));
+    parser.on('connect', (_request, socket) =>
+      this.refuseTunnel(socket as Socket, refusal('method_not_allowed')),
+    );
+    // Even if nothing is offered: left to itself, Node loses what followed such a request in the same read.
+    parser.on('upgrade', (request, socket, head) => this.#offered(http, request, socket as Socket, head));
+  }
+
   /** A request, of which the body may still arrive. `awaitsContinue`: as of Incoming. */
-  request(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): void {
+  #request(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): void {
     const connection = this.#requests.connections.get(request.socket);
     // Otherwise the answer that closes this connection is already decided.
     if (connection === undefined || connection.ending) return;
@@ -54,7 +68,7 @@ export class ParserEvents<E extends LiveRequest> {
   }
 
   /** A request that expects something else than `100-continue`. */
-  expectation(request: IncomingMessage, response: ServerResponse): void {
+  #expectation(request: IncomingMessage, response: ServerResponse): void {
     const connection = this.#requests.connections.get(request.socket);
     if (connection === undefined || connection.ending) return;
     this.#begin(connection, request, response, true).refuse(refusal('expectation_failed'), true);
@@ -77,7 +91,7 @@ export class ParserEvents<E extends LiveRequest> {
    * A request that offers to continue in another protocol, its body unread in `head` and in the socket. Node has released
    * the socket; the answers owed on it are written before anything else.
    */
-  offered(http: NodeServer, request: IncomingMessage, socket: Socket, head: Buffer): void {
+  #offered(http: NodeServer, request: IncomingMessage, socket: Socket, head: Buffer): void {
     const offers = this.#offers;
     const connection = this.#requests.connections.get(socket);
     connection?.parser.release();

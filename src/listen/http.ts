@@ -149,7 +149,7 @@ class HttpListener implements Listener {
   }
 
   drain(): void {
-    this.#server.drain();
+    this.#server.stopping.drain();
     this.#websockets?.drain();
   }
 
@@ -159,10 +159,10 @@ class HttpListener implements Listener {
   }
 
   async #close(): Promise<void> {
-    await this.#server.stopAccepting();
+    await this.#server.stopping.stopAccepting();
     this.drain();
     this.#websockets?.close();
-    await this.#server.close(this.#limits.drainMs);
+    await this.#server.stopping.close(this.#limits.drainMs);
   }
 
   /** null: it becomes a WebSocket. */
