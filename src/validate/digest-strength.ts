@@ -1,9 +1,9 @@
 /**
  * How much of a digest a value still contains. Takes typed nodes; returns a lower bound in characters, or in bytes if the value is of type bytea. Of a
  * digest, functions that select or drop characters may leave too little, which can be guessed, and of what is joined to a digest nothing but what the
- * sender chose. Pure.
+ * sender chose. And whether a digest is one over a key that is a literal. Pure.
  */
-import { constantOf } from './node.ts';
+import { constantOf, isKeyConstant } from './node.ts';
 import type { Node, NodeOf } from './node.ts';
 
 const digestBytes: Readonly<Record<string, number>> = {
@@ -129,4 +129,34 @@ function distinct({ row, args }: NodeOf<'call'>, digits: string): number {
   const rest = args.slice(1).map((arg) => (arg.kind === 'constant' ? arg.value : null));
   const images = Array.from(digits, (digit) => row.implementation(digit, ...rest));
   return new Set(images.filter((image) => image !== '' && image !== null)).size;
+}
+
+/** The minimum length, in characters, of a constant that counts as a key in a plain digest. */
+const keyCharsMin = 8;
+
+/**
+ * HubSpot's scheme with a raw key: a digest, perhaps encoded, over a literal key and what the sender sent. Returns that key; null: the value is no such
+ * digest.
+ */
+export function keyOfDigest(node: Node): Node | null {
+  if (node.kind !== 'call' || node.row.carries === null || node.row.carries === 'any') return null;
+  const [first, ...rest] = node.args;
+  if (first === undefined || !rest.every(({ kind }) => kind === 'constant')) return null;
+  return node.row.role === 'hash' ? keyOfDigested(first) : keyOfDigest(first);
+}
+
+function keyOfDigested(data: Node): Node | null {
+  const first = leading(data);
+  if (first === null || !data.sender || !isKeyConstant(first)) return null;
+  const { value } = first as NodeOf<'constant'>;
+  return (value as string | Buffer).length < keyCharsMin ? null : first;
+}
+
+/** The constant at the very beginning of a concatenation, looking through conversions. */
+function leading(node: Node): Node | null {
+  if (node.kind === 'constant') return node;
+  if (node.kind !== 'call') return null;
+  const [first] = node.args;
+  const passes = node.row.name === '||' || node.row.name === 'convert_to';
+  return passes && first !== undefined ? leading(first) : null;
 }

@@ -93,6 +93,13 @@ export function constantsOf(nodes: readonly Node[]): (Value | undefined)[] {
   return nodes.map((node) => (node.kind === 'constant' ? node.value : undefined));
 }
 
+/** A constant that may be a shared key: text or bytes, not empty, not NULL. */
+export function isKeyConstant(node: Node): boolean {
+  if (node.kind !== 'constant') return false;
+  const { value } = node;
+  return (typeof value === 'string' || Buffer.isBuffer(value)) && value.length > 0;
+}
+
 /** The sender wrote the claims of a token and the signature: they do not reveal the key. */
 export function isPublicCall(shape: NodeDraft): boolean {
   return shape.kind === 'call' && ['token', 'issued', 'verify'].includes(shape.row.role ?? '');

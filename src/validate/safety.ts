@@ -7,8 +7,8 @@
  * tracked through the functions that preserve it (`Row.carries`); whatever lets a request choose or empty the value
  * (coalesce with a header, left(…, header)) loses it. Of a digest, enough must be left (`digest-strength.ts`).
  */
-import { keptOf } from './digest-strength.ts';
-import { childrenOf } from './node.ts';
+import { keptOf, keyOfDigest } from './digest-strength.ts';
+import { childrenOf, isKeyConstant } from './node.ts';
 import type { Node, NodeOf } from './node.ts';
 import { proofOfConstruct } from './safety-constructs.ts';
 import type { Proof } from './safety-constructs.ts';
@@ -28,19 +28,7 @@ const keepsAll: ReadonlySet<string> = new Set([
 /** The minimum length, in characters, of a digest that still makes a check. */
 const keptCharsMin = 8;
 
-/** The minimum length, in characters, of a constant that counts as a key in a plain digest. */
-const keyCharsMin = 8;
-
-function isConstant(node: Node): boolean {
-  return node.kind === 'constant';
-}
-
-/** A constant that may be a shared key: text or bytes, not empty, not NULL. */
-export function isKeyConstant(node: Node): boolean {
-  if (node.kind !== 'constant') return false;
-  const { value } = node;
-  return (typeof value === 'string' || Buffer.isBuffer(value)) && value.length > 0;
-}
+const isConstant = ({ kind }: Node): boolean => kind === 'constant';
 
 export class Safety {
   readonly #proofs = new Map<number, Proof>();
@@ -137,7 +125,9 @@ export class Safety {
   #operand(node: Node, constants: boolean): boolean {
     if (isConstant(node)) return constants && this.#key(node);
     if (this.isHidden(node)) return true;
-    return constants && this.#isKeyedDigest(node);
+    const key = constants ? keyOfDigest(node) : null;
+    if (key !== null) this.keys.add(key);
+    return key !== null;
   }
 
   #isListCheck(value: Node, items: Node, constants: boolean): boolean {
@@ -214,31 +204,4 @@ export class Safety {
     // What is left of a secret is known when it is bound; of a digest, enough must be left.
     return !varies || row.role === 'hash' || keepsAll.has(row.name) || keptOf(node) >= keptCharsMin;
   }
-
-  /** HubSpot's scheme with a raw key: a digest, perhaps encoded, over a literal key and what the sender sent. */
-  #isKeyedDigest(node: Node): boolean {
-    if (node.kind !== 'call' || node.row.carries === null) return false;
-    const [first] = node.args;
-    if (first === undefined || node.row.carries === 'any' || !node.args.slice(1).every(isConstant))
-      return false;
-    return node.row.role === 'hash' ? this.#isKeyed(first) : this.#isKeyedDigest(first);
-  }
-
-  #isKeyed(data: Node): boolean {
-    const first = leading(data);
-    if (first === null || !data.sender || !isKeyConstant(first)) return false;
-    const { value } = first as NodeOf<'constant'>;
-    if ((value as string | Buffer).length < keyCharsMin) return false;
-    this.keys.add(first);
-    return true;
-  }
-}
-
-/** The constant at the very beginning of a concatenation, looking through conversions. */
-function leading(node: Node): Node | null {
-  if (node.kind === 'constant') return node;
-  if (node.kind !== 'call') return null;
-  const [first] = node.args;
-  const passes = node.row.name === '||' || node.row.name === 'convert_to';
-  return passes && first !== undefined ? leading(first) : null;
 }

@@ -2,10 +2,9 @@
  * Which literals of an expression are shared keys, and where they are in its text, so that they are masked wherever it is shown. Takes its tree, and what the
  * safety rule has found; returns places. Pure.
  */
-import { reachable } from './node.ts';
+import { isKeyConstant, reachable } from './node.ts';
 import type { Node } from './node.ts';
 import { tokenEnds } from './parse.ts';
-import { isKeyConstant } from './safety.ts';
 import type { Safety } from './safety.ts';
 
 /**
