@@ -14,7 +14,7 @@ import { JsonValue } from './jsonb.ts';
 import { childrenOf, constantsOf, isPublicCall } from './node.ts';
 import type { Node, NodeDraft } from './node.ts';
 import { Decimal, printDecimal } from './numeric.ts';
-import { HeaderSlots } from './program.ts';
+import { HeaderSlots, noContext } from './program.ts';
 import { printedType } from './types.ts';
 import type { StaticType, TypeName, Value } from './types.ts';
 
@@ -88,7 +88,7 @@ export class Builder {
       });
     }
     const value = raisedAt(node.at, () =>
-      new Compiler(noValues, new HeaderSlots()).compile(node).evaluate({} as never),
+      new Compiler(noValues, new HeaderSlots()).compile(node).evaluate(noContext),
     );
     return this.constant(value, node.type, node.at, literalsOf(childrenOf(node)));
   }

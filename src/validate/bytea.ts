@@ -1,5 +1,6 @@
 /** Bytes and their text forms: encode, decode, and bytea's own input and output, as in PostgreSQL. */
 import { isUtf8 } from 'node:buffer';
+import { hexDigit, isJsonSpace } from '../kit/json-grammar.ts';
 import { EvaluationError, unsupported } from './errors.ts';
 
 export type ByteFormat = 'hex' | 'base64' | 'escape';
@@ -43,23 +44,13 @@ function encodeEscape(bytes: Buffer): string {
   return out;
 }
 
-function isHexSpace(code: number): boolean {
-  return code === 0x20 || code === 0x0a || code === 0x09 || code === 0x0d;
-}
-
-function hexDigit(code: number): number {
-  if (code >= 48 && code <= 57) return code - 48;
-  const lower = code | 0x20;
-  return lower >= 97 && lower <= 102 ? lower - 87 : -1;
-}
-
 /** White space is skipped between pairs, not inside a pair. */
 function decodeHex(text: string): Buffer {
   const out = Buffer.allocUnsafe(text.length >> 1);
   let length = 0;
   for (let at = 0; at < text.length;) {
     const code = text.charCodeAt(at++);
-    if (isHexSpace(code)) continue;
+    if (isJsonSpace(code)) continue;
     const high = hexDigit(code);
     if (high < 0) throw new EvaluationError('22023', 'invalid hexadecimal digit');
     if (at >= text.length)
@@ -87,7 +78,7 @@ function decodeBase64(text: string): Buffer {
   let padding = 0;
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
-    if (isHexSpace(code)) continue;
+    if (isJsonSpace(code)) continue;
     let digit = 0;
     if (code === 0x3d) {
       if (padding === 0) {

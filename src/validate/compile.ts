@@ -183,7 +183,7 @@ export class Compiler {
     }
   }
 
-  /** encode(hmac(…), 'hex') in one step, if nothing else needs the bytes. */
+  /** encode(hmac(…), 'hex') in one step (functions-checks.ts), if nothing else needs the bytes. */
   #encoded({ args: [inner, format] }: NodeOf<'call'>): Evaluate | null {
     if (inner?.kind !== 'call' || inner.row.encoded === null || format?.kind !== 'constant') return null;
     if ((this.#uses.get(inner.id) ?? 0) > 1 || !inner.row.strict || typeof format.value !== 'string')

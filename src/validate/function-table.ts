@@ -5,7 +5,7 @@
  * derived from these rows.
  */
 import type { PublishedKeys } from './jwt.ts';
-import { type TypeName, type Value, type ValueOf } from './types.ts';
+import { printedType, type TypeName, type Value, type ValueOf } from './types.ts';
 
 /** An upper bound on a value's length in characters or bytes: `base + body × length of the request body`. */
 export interface SizeBound {
@@ -159,6 +159,15 @@ function rowsOf(kind: 'function' | 'operator') {
 export const functionsOf = rowsOf('function');
 export const operatorsOf = rowsOf('operator');
 
+/** To `specialise`: refuses a name that is given at CREATE and not supported here; `at`: its argument. */
+export function checkName(check: (name: string) => unknown, at: number) {
+  return (known: readonly (Value | undefined)[]): null => {
+    const name = known[at];
+    if (typeof name === 'string') check(name);
+    return null;
+  };
+}
+
 /** Results of fixed-width types, numbers and digests are small. */
 export const smallSize: SizeBound = { base: 2048, body: 0 };
 
@@ -174,7 +183,7 @@ export function timesSize(factor: number, extra = 16): (args: readonly SizeBound
 }
 
 /** The printed form of a row: `hmac(text, bytea, text)`. */
-export function signature(row: FunctionRow, printedType: Record<TypeName, string>): string {
+export function signature(row: FunctionRow): string {
   const types = row.args.map((type) => printedType[type]);
   if (row.kind === 'cast') return `${types[0]}::${printedType[row.result]}`;
   if (row.kind === 'function') return `${row.name}(${types.join(', ')}${row.variadic ? ', …' : ''})`;

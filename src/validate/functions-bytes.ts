@@ -2,20 +2,18 @@
 import { byteFormat, bytesToText, decodeBytes, encodeBytes, textToBytes } from './bytea.ts';
 import { substringBytes } from './text.ts';
 import { checkedInt4 } from './scalars.ts';
-import { type FunctionRow, functionsOf, operatorsOf, sumSizes, timesSize } from './function-table.ts';
+import {
+  checkName,
+  type FunctionRow,
+  functionsOf,
+  operatorsOf,
+  sumSizes,
+  timesSize,
+} from './function-table.ts';
 import { type Value } from './types.ts';
 
 const fn = functionsOf('bytes');
 const op = operatorsOf('bytes');
-
-/** Refuses an encoding that is given at CREATE and not supported here. */
-function checkName(check: (name: string) => unknown, at: number) {
-  return (known: readonly (Value | undefined)[]): null => {
-    const name = known[at];
-    if (typeof name === 'string') check(name);
-    return null;
-  };
-}
 
 /** A format that is written in the expression is looked up once. */
 function withFormat(make: (format: ReturnType<typeof byteFormat>) => (value: Value) => Value) {
@@ -78,37 +76,25 @@ export const byteRows: readonly FunctionRow[] = [
     carries: 'any',
     size: sumSizes,
   }),
-  fn(
-    'substr',
-    ['bytea', 'int4', 'int4'],
-    'bytea',
-    substringBytes,
-    'Bytes from a position, counted from 1, for a length.',
-    { ...keeps, size: timesSize(1) },
+  ...(['substr', 'substring'] as const).map((name) =>
+    fn(
+      name,
+      ['bytea', 'int4', 'int4'],
+      'bytea',
+      substringBytes,
+      'Bytes from a position, counted from 1, for a length.',
+      { ...keeps, size: timesSize(1) },
+    ),
   ),
-  fn(
-    'substring',
-    ['bytea', 'int4', 'int4'],
-    'bytea',
-    substringBytes,
-    'Bytes from a position, counted from 1, for a length.',
-    { ...keeps, size: timesSize(1) },
-  ),
-  fn(
-    'substr',
-    ['bytea', 'int4'],
-    'bytea',
-    (data, start) => data.subarray(Math.max(start - 1, 0)),
-    'Bytes from a position on.',
-    { ...keeps, size: timesSize(1) },
-  ),
-  fn(
-    'substring',
-    ['bytea', 'int4'],
-    'bytea',
-    (data, start) => data.subarray(Math.max(start - 1, 0)),
-    'Bytes from a position on.',
-    { ...keeps, size: timesSize(1) },
+  ...(['substr', 'substring'] as const).map((name) =>
+    fn(
+      name,
+      ['bytea', 'int4'],
+      'bytea',
+      (data, start) => data.subarray(Math.max(start - 1, 0)),
+      'Bytes from a position on.',
+      { ...keeps, size: timesSize(1) },
+    ),
   ),
   fn('length', ['bytea'], 'int4', (data) => checkedInt4(data.length), 'Number of bytes.'),
   fn('octet_length', ['bytea'], 'int4', (data) => checkedInt4(data.length), 'Number of bytes.'),

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { EvaluationError } from './errors.ts';
-import { functionsOf } from './function-table.ts';
+import { checkName, functionsOf } from './function-table.ts';
 import type { FunctionRow } from './function-table.ts';
 
 const fn = functionsOf('digests');
@@ -22,6 +22,9 @@ function digest(name: string, data: Buffer | string): Buffer {
 
 const keeps = { carries: 0, role: 'hash' } as const;
 
+/** Refuses an algorithm that is given at CREATE and not supported here. */
+const named = { ...keeps, specialise: checkName(hashName, 1) };
+
 export const digestRows: readonly FunctionRow[] = [
   fn(
     'digest',
@@ -29,13 +32,7 @@ export const digestRows: readonly FunctionRow[] = [
     'bytea',
     (data, name) => digest(hashName(name), data),
     'The digest of the bytes; algorithms as for hmac.',
-    {
-      ...keeps,
-      specialise: ([, name]) => {
-        if (typeof name === 'string') hashName(name);
-        return null;
-      },
-    },
+    named,
   ),
   fn(
     'digest',
@@ -43,13 +40,7 @@ export const digestRows: readonly FunctionRow[] = [
     'bytea',
     (data, name) => digest(hashName(name), data),
     'The digest of a text in UTF-8.',
-    {
-      ...keeps,
-      specialise: ([, name]) => {
-        if (typeof name === 'string') hashName(name);
-        return null;
-      },
-    },
+    named,
   ),
   fn('md5', ['text'], 'text', (data) => digest('md5', data).toString('hex'), 'MD5 in hexadecimal.', keeps),
   fn('md5', ['bytea'], 'text', (data) => digest('md5', data).toString('hex'), 'MD5 in hexadecimal.', keeps),

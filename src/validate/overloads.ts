@@ -29,7 +29,7 @@ function printed(types: readonly StaticType[]): string {
 function forms(rows: readonly FunctionRow[]): string {
   return rows
     .filter((row) => row.refused === null)
-    .map((row) => `${signature(row, printedType)} → ${printedType[row.result]}`)
+    .map((row) => `${signature(row)} → ${printedType[row.result]}`)
     .join('; ');
 }
 

@@ -22,7 +22,7 @@ function cell(text: string): string {
 }
 
 function line(row: FunctionRow): string {
-  return `| \`${cell(signature(row, printedType))}\` | ${printedType[row.result]} | ${cell(row.doc)} |`;
+  return `| \`${cell(signature(row))}\` | ${printedType[row.result]} | ${cell(row.doc)} |`;
 }
 
 /** Operators on many types have the same description for each: one line for all. */
