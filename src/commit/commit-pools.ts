@@ -14,12 +14,9 @@
  * size, and callers wait for one of those. After a while it tries to have more again.
  */
 import { performance } from 'node:perf_hooks';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClientBase, ClientConfig, PoolClient } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { refusesParameters, sqlstateOf } from '../engine/sqlstate.ts';
-import { backoffMs } from '../kit/backoff.ts';
-import { limits as allLimits } from '../config/limits.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
 import { LoginRefused } from '../engine/owner-logins.ts';
@@ -29,7 +26,7 @@ import type { Target } from '../types/target.ts';
 import { connectionOf } from './commit-connection.ts';
 import type { CommitPool, CommitRole } from './commit-connection.ts';
 import type { PreparedStatements } from './prepared-statements.ts';
-import { openCommitPool } from './open-pools.ts';
+import { growAgain, isStranger, openCommitPool, ownOf, takeAsSize } from './open-pools.ts';
 import { BorrowedSession, lendForCode } from './session-settings.ts';
 
 export interface CommitEngine extends Pick<Engine, 'clientConfig' | 'doubt'> {
@@ -93,7 +90,7 @@ export class CommitPools {
     const latest = performance.now() + this.#limits.commitStatementTimeoutMs;
     for (let attempt = 1; ; attempt++) {
       const open = this.#pools.get(keyOf(database, kind)) ?? this.#open(database, kind, false);
-      this.#growAgain(open);
+      growAgain(open, this.#limits.commitConnectionsMax);
       const own = open.warm.pop() ?? null;
       if (own !== null) return own;
       try {
@@ -102,7 +99,7 @@ export class CommitPools {
         if (!open.shared && (refusesParameters(error) || error instanceof BorrowedSession)) this.#share(open);
         else if (sqlstateOf(error) !== '53300') throw error;
         else {
-          await this.#takeAsSize(database, open, error as Error, attempt);
+          await takeAsSize(open, error as Error, attempt, this.#observe);
           if (performance.now() >= latest) throw error;
         }
       }
@@ -120,30 +117,6 @@ export class CommitPools {
   #end(open: CommitPool): Promise<void> {
     open.isOver = true;
     return open.pool.end();
-  }
-
-  /** The engine has no more connections: those that there are become the pool's size. */
-  async #takeAsSize(
-    database: string,
-    open: CommitPool,
-    { message: reason }: Error,
-    attempt: number,
-  ): Promise<void> {
-    const connections = open.pool.totalCount;
-    open.limitedAtMs = performance.now();
-    open.pool.options.max = Math.max(1, connections);
-    if (!open.said) this.#observe({ kind: 'commit.connections_limited', database, connections, reason });
-    open.said = true;
-    // Without a connection of its own, none could be given back.
-    if (connections === 0)
-      await sleep(backoffMs(attempt, allLimits.fateRetryMinMs, allLimits.fateRetryMs, Math.random));
-  }
-
-  #growAgain(open: CommitPool): void {
-    if (open.limitedAtMs === null) return;
-    if (performance.now() - open.limitedAtMs < allLimits.commitConnectionsAgainMs) return;
-    open.limitedAtMs = null;
-    open.pool.options.max = this.#limits.commitConnectionsMax;
   }
 
   /**
@@ -224,18 +197,3 @@ export class CommitPools {
 
 /** In PostgreSQL's protocol a zero byte ends a name. */
 const keyOf = (database: string, kind: CommitRole): string => `${database}\0${kind}`;
-
-/** Enough others keep statements for shared transactions: as many as there may be of those. */
-function isStranger({ learned }: CommitPool, client: ClientBase): boolean {
-  return learned.size >= allLimits.sharedTransactionsMax && !learned.has(client);
-}
-
-/** One that is no stranger, while there are idle ones. */
-async function ownOf(open: CommitPool, client: PoolClient): Promise<PoolClient> {
-  if (!isStranger(open, client) || open.pool.idleCount === 0) return client;
-  try {
-    return await ownOf(open, await open.pool.connect());
-  } finally {
-    client.release();
-  }
-}

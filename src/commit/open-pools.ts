@@ -1,17 +1,21 @@
 /**
  * How a pool of connections for commits is opened, and what each of its connections goes through before it is used: its session is prepared, or, behind
- * a pooler, only looked at. Takes how to connect; returns the pool. A connection fails with 53300 if a pooler does not serve it in time, and with
- * BorrowedSession if a pooler is noticed.
+ * a pooler, only looked at; how many connections it has, and which of them shared transactions use. Takes how to connect; returns the pool. A
+ * connection fails with 53300 if a pooler does not serve it in time, and with BorrowedSession if a pooler is noticed.
  */
 import type { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'pg';
-import type { ClientBase, ClientConfig } from 'pg';
+import type { ClientBase, ClientConfig, PoolClient } from 'pg';
 import { boundAnswers } from '../engine/close-client.ts';
 import { unservedReason } from '../engine/connection-failure.ts';
 import { OrphanedBackends } from '../engine/orphaned-backends.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
+import { limits } from '../config/limits.ts';
 import type { Limits } from '../config/limits.ts';
+import { backoffMs } from '../kit/backoff.ts';
 import { within } from '../kit/promises.ts';
+import type { Observe } from '../observe/observations.ts';
 import { connectionOf } from './commit-connection.ts';
 import type { CommitPool, CommitRole } from './commit-connection.ts';
 import { lookAtSession, prepareSession } from './session-settings.ts';
@@ -29,9 +33,9 @@ export function openCommitPool(
   database: string,
   kind: CommitRole,
   shared: boolean,
-  { config, applicationName, statementTimeoutMs, limits }: ToEngine,
+  { config, applicationName, statementTimeoutMs, limits: bounds }: ToEngine,
 ): CommitPool {
-  const timeoutMs = limits.commitStatementTimeoutMs;
+  const timeoutMs = bounds.commitStatementTimeoutMs;
   const session = {
     statement_timeout: statementTimeoutMs,
     // pg-pool awaits what onConnect returns; its types do not say so.
@@ -44,7 +48,7 @@ export function openCommitPool(
   };
   const pool = new Pool({
     ...config(),
-    max: limits.commitConnectionsMax,
+    max: bounds.commitConnectionsMax,
     connectionTimeoutMillis: timeoutMs,
     idleTimeoutMillis: 60_000,
     application_name: applicationName,
@@ -116,4 +120,45 @@ function askOnce(open: CommitPool, client: ClientBase): Promise<boolean> {
     throw error;
   });
   return open.isPgpool;
+}
+
+/** The engine has no more connections: those that there are become the pool's size. */
+export async function takeAsSize(
+  open: CommitPool,
+  { message: reason }: Error,
+  attempt: number,
+  observe: Observe,
+): Promise<void> {
+  const { database } = open;
+  const connections = open.pool.totalCount;
+  open.limitedAtMs = performance.now();
+  open.pool.options.max = Math.max(1, connections);
+  if (!open.said) observe({ kind: 'commit.connections_limited', database, connections, reason });
+  open.said = true;
+  // Without a connection of its own, none could be given back.
+  if (connections === 0)
+    await sleep(backoffMs(attempt, limits.fateRetryMinMs, limits.fateRetryMs, Math.random));
+}
+
+/** After a while it tries to have more again. */
+export function growAgain(open: CommitPool, connectionsMax: number): void {
+  if (open.limitedAtMs === null) return;
+  if (performance.now() - open.limitedAtMs < limits.commitConnectionsAgainMs) return;
+  open.limitedAtMs = null;
+  open.pool.options.max = connectionsMax;
+}
+
+/** Enough others keep statements for shared transactions: as many as there may be of those. */
+export function isStranger({ learned }: CommitPool, client: ClientBase): boolean {
+  return learned.size >= limits.sharedTransactionsMax && !learned.has(client);
+}
+
+/** One that is no stranger, while there are idle ones. */
+export async function ownOf(open: CommitPool, client: PoolClient): Promise<PoolClient> {
+  if (!isStranger(open, client) || open.pool.idleCount === 0) return client;
+  try {
+    return await ownOf(open, await open.pool.connect());
+  } finally {
+    client.release();
+  }
 }
