@@ -13,7 +13,7 @@ import { isUndecided } from './newest-statements.ts';
 import type { StatementStep } from './prepared-statements.ts';
 import { inTurn, lost } from './session.ts';
 import type { CommitSession } from './session.ts';
-import { cleanUpStatements, forCitus, safePath } from './statements.ts';
+import { cleanUpStatements, forCitus, safePath } from './transaction-statements.ts';
 import { toRuns } from './row-runs.ts';
 import { settingSteps } from './table-statements.ts';
 import type { TableStatements } from './table-statements.ts';

@@ -29,7 +29,7 @@ import {
   Pieces,
 } from './wire-message.ts';
 import { quoteIdentifier, relationName, quoteLiteral, stillNames } from '../kit/sql-text.ts';
-import { cleanUpStatements, safePath, settingStatements } from './statements.ts';
+import { cleanUpStatements, safePath, settingStatements } from './transaction-statements.ts';
 
 interface GroupMessage extends Omit<GroupStatement, 'sql'> {
   readonly apart: boolean;

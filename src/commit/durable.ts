@@ -1,7 +1,7 @@
 /** Statements of Headgate's own on a commit connection. Takes them as text; rejects with the engine's error. */
 import type { PoolClient } from 'pg';
 import type { CommitPools } from './commit-pools.ts';
-import { safePath, settingStatements } from './statements.ts';
+import { safePath, settingStatements } from './transaction-statements.ts';
 
 export interface BoundStatement {
   readonly text: string;

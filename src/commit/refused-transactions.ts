@@ -12,7 +12,7 @@ import { aborted, asAttempt, committed, failedHere, outcomeOf, standing, told } 
 import type { Failed, StoreAttempt, UnitAttempts } from './interpret-reply.ts';
 import { abortMessage, inTurn, lost } from './session.ts';
 import type { CommitSession } from './session.ts';
-import { safePath } from './statements.ts';
+import { safePath } from './transaction-statements.ts';
 import type { TableStatements } from './table-statements.ts';
 import { queryMessage, syncMessage } from './wire-message.ts';
 

@@ -8,7 +8,7 @@ import { quoteLiteral } from '../kit/sql-text.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { connectionOf } from './commit-connection.ts';
 import type { SessionFacts } from './commit-connection.ts';
-import { forCitus, safePath } from './statements.ts';
+import { forCitus, safePath } from './transaction-statements.ts';
 
 /** A pooler lends this session to others, too. */
 export class BorrowedSession extends Error {

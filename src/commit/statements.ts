@@ -2,25 +2,11 @@
  * The SQL of one version of a table; pure: takes a shape, returns statement texts. Every statement takes the documents as one
  * JSON array, `$1`, and lets the engine decode them, so that its types, domains and casts are what they are in SQL.
  */
-import { versionSql } from '../relations/owner-code.ts';
 import { typeOids } from '../relations/shape.ts';
 import type { Column, KeyColumn, Shape } from '../types/shape.ts';
 import type { Target } from '../types/target.ts';
 import { quoteIdentifier as quote, quoteLiteral, relationName } from '../kit/sql-text.ts';
 import { isMeant, isMeantFirst } from './lock-table.ts';
-
-/** The search_path for Headgate's own SQL: nothing that others have made takes precedence over PostgreSQL's. */
-export const safePath = 'pg_catalog, pg_temp';
-
-/**
- * Settings for Citus; elsewhere they are settings that nobody reads. Rows go to each server over one connection, so that servers and
- * not shards take part in a commit (decision 0188). And LOCK TABLE stays here: on all servers it would take as many round trips, and
- * after it Citus commits rows on several of them without two-phase commit (decision 0188). `local`: until the end of the transaction.
- */
-export function forCitus(local: boolean): string {
-  const set = (name: string, to: string) => `pg_catalog.set_config('citus.${name}', '${to}', ${local})`;
-  return `${set('max_adaptive_executor_pool_size', '1')}, ${set('enable_ddl_propagation', 'off')}`;
-}
 
 /**
  * A condition that is true and, before the first row is read, sets the path that the table's own functions see to that of
@@ -90,7 +76,7 @@ function storing(target: Target, kept: readonly string[]): Record<'into' | 'rows
   const order = key.join(', ');
   const ord = internalName(shape, 'ord');
   // Every Headgate takes the rows of one statement in the order of their keys, so that none waits for another in a circle
-  // (see `lockStatements`).
+  // (see `lockStatements` in transaction-statements.ts).
   if (shape.writeMode === 'ignore') {
     const rows = `select ${written} from ${keyed(shape)}${code} order by ${order}, ${ord}`;
     return { into, rows, conflict: ` on conflict (${order}) do nothing` };
@@ -151,66 +137,6 @@ export function probeStatement(target: Target, columns: readonly Column[]): stri
   if (values.length === 0)
     return `select pg_catalog.count(*) from pg_catalog.json_to_recordset($1) as r(${definitions(columns, document)})${code}`;
   return `select ${values.join(', ')} from ${rowsFrom(columns, document, true)} as r(${names(columns)}, ${documentName(columns)})${code}`;
-}
-
-/**
- * Ends every transaction: is the table still the one that the rows were made for? Its name still means the same relation, its
- * owner is the same, and no column and no code was added, changed or dropped. Fails if not. The statements before it hold a
- * lock on the table, so the answer stays true until COMMIT. Works without the schema `headgate`. Returns the
- * number of the transaction, in case the answer to its commit is lost.
- */
-export const confirmStatement =
-  `select (case when pg_catalog.to_regclass($1) operator(pg_catalog.=) $2 and exists (` +
-  `select from pg_catalog.pg_class c where c.oid operator(pg_catalog.=) $2 and c.relowner operator(pg_catalog.=) $4 and ` +
-  `${versionSql('c')} operator(pg_catalog.=) $3) then 'true' else 'table_changed' end)::pg_catalog.bool, ` +
-  `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id_if_assigned())`;
-
-/** The same if there is the schema `headgate`: the engine has planned the query. Fails with HG001. */
-export const confirmCataloguedStatement =
-  `select headgate.confirm($1, $2, $3, $4), ` +
-  `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id_if_assigned())`;
-
-/**
- * Run first in every transaction that replaces or deletes rows by their key, or takes deliveries, with the oid of the table as `$1`.
- * Transactions of one statement run at the same time, because they take rows in the order of their keys, and ids in theirs. One of
- * several statements returns to smaller keys, and runs alone. So no two transactions of Headgates wait for each other in a
- * circle, which PostgreSQL would notice only after a second, as it does if the database has no schema `headgate`. The lock
- * is on one of a number of empty tables that nobody else may lock; tables that share one wait for each other's transactions, for a moment. In a session of an
- * owner none is taken, because its code might hold it: there a circle ends so after all.
- */
-export const lockStatements = {
-  shared: 'select headgate.lock_keys($1, false)',
-  alone: 'select headgate.lock_keys($1, true)',
-} as const;
-
-/** Settings for one transaction only. */
-export const settingStatements = {
-  asynchronous: `select pg_catalog.set_config('synchronous_commit', 'off', true)`,
-  durable:
-    `select pg_catalog.set_config('synchronous_commit', case when pg_catalog.current_setting('synchronous_commit') ` +
-    `operator(pg_catalog.=) 'off' then 'on' else pg_catalog.current_setting('synchronous_commit') end, true)`,
-  timeout: `select pg_catalog.set_config('statement_timeout', $1, true)`,
-  path: `select pg_catalog.set_config('search_path', $1, true)`,
-  /** Settings that code may have changed and the transaction depends on: the path, and whether COMMIT waits for the disk. */
-  pins:
-    `select pg_catalog.set_config('search_path', '${safePath}', true), ` +
-    `pg_catalog.set_config('synchronous_commit', $1, true), ` +
-    `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id_if_assigned())`,
-} as const;
-
-/**
- * Ends a transaction that ran code in a session that others use next: removes what it may have left there. `commit`: see
- * settingStatements.pins.
- */
-export function cleanUpStatements(commit: string): string[] {
-  return [
-    'reset session authorization',
-    'reset all',
-    'unlisten *',
-    'close all',
-    'discard temp',
-    `select pg_catalog.pg_advisory_unlock_all(), pg_catalog.set_config('synchronous_commit', ${quoteLiteral(commit)}, true)`,
-  ];
 }
 
 /** Whether rows of this table are found by their key. */

@@ -10,15 +10,13 @@ import type { SessionFacts } from './commit-connection.ts';
 import { holdCodeSql, lockSql } from './lock-table.ts';
 import type { Privilege } from './lock-table.ts';
 import { isNewestOnly, storeNewestStatement } from './newest-statements.ts';
+import { probeStatement, storeStatement, storingTypes } from './statements.ts';
 import {
   cleanUpStatements,
   confirmStatement,
-  probeStatement,
   safePath,
   settingStatements,
-  storeStatement,
-  storingTypes,
-} from './statements.ts';
+} from './transaction-statements.ts';
 import { executeMessages, parseMessage, syncMessage } from './wire-message.ts';
 import type { RowRange } from './wire-message.ts';
 import { isPlain } from './commit-connection.ts';

@@ -28,17 +28,19 @@ import {
 import { isPlain } from './commit-connection.ts';
 import { toStatement } from './prepared-statements.ts';
 import {
-  confirmCataloguedStatement,
-  confirmStatement,
   isKeyed,
-  lockStatements,
   removeStatement,
-  settingStatements,
   storeDocumentsStatement,
   storeStatement,
   storingTypes,
   storeValuesStatement,
 } from './statements.ts';
+import {
+  confirmCataloguedStatement,
+  confirmStatement,
+  lockStatements,
+  settingStatements,
+} from './transaction-statements.ts';
 import { CountedBackoff } from './counted-backoff.ts';
 import { executeMessages, parseMessage } from './wire-message.ts';
 import type { RowRange, WireParameter } from './wire-message.ts';

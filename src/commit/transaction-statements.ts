@@ -1,0 +1,79 @@
+/**
+ * The SQL around the rows of a transaction, whatever table they are for: what is set for it, what it waits for, whether the table is still the one that
+ * the rows were made for, and what is cleaned up. Pure.
+ */
+import { versionSql } from '../relations/owner-code.ts';
+import { quoteLiteral } from '../kit/sql-text.ts';
+
+/** The search_path for Headgate's own SQL: nothing that others have made takes precedence over PostgreSQL's. */
+export const safePath = 'pg_catalog, pg_temp';
+
+/**
+ * Settings for Citus; elsewhere they are settings that nobody reads. Rows go to each server over one connection, so that servers and
+ * not shards take part in a commit (decision 0188). And LOCK TABLE stays here: on all servers it would take as many round trips, and
+ * after it Citus commits rows on several of them without two-phase commit (decision 0188). `local`: until the end of the transaction.
+ */
+export function forCitus(local: boolean): string {
+  const set = (name: string, to: string) => `pg_catalog.set_config('citus.${name}', '${to}', ${local})`;
+  return `${set('max_adaptive_executor_pool_size', '1')}, ${set('enable_ddl_propagation', 'off')}`;
+}
+
+/**
+ * Ends every transaction: is the table still the one that the rows were made for? Its name still means the same relation, its
+ * owner is the same, and no column and no code was added, changed or dropped. Fails if not. The statements before it hold a
+ * lock on the table, so the answer stays true until COMMIT. Works without the schema `headgate`. Returns the
+ * number of the transaction, in case the answer to its commit is lost.
+ */
+export const confirmStatement =
+  `select (case when pg_catalog.to_regclass($1) operator(pg_catalog.=) $2 and exists (` +
+  `select from pg_catalog.pg_class c where c.oid operator(pg_catalog.=) $2 and c.relowner operator(pg_catalog.=) $4 and ` +
+  `${versionSql('c')} operator(pg_catalog.=) $3) then 'true' else 'table_changed' end)::pg_catalog.bool, ` +
+  `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id_if_assigned())`;
+
+/** The same if there is the schema `headgate`: the engine has planned the query. Fails with HG001. */
+export const confirmCataloguedStatement =
+  `select headgate.confirm($1, $2, $3, $4), ` +
+  `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id_if_assigned())`;
+
+/**
+ * Run first in every transaction that replaces or deletes rows by their key, or takes deliveries, with the oid of the table as `$1`.
+ * Transactions of one statement run at the same time, because they take rows in the order of their keys, and ids in theirs. One of
+ * several statements returns to smaller keys, and runs alone. So no two transactions of Headgates wait for each other in a
+ * circle, which PostgreSQL would notice only after a second, as it does if the database has no schema `headgate`. The lock
+ * is on one of a number of empty tables that nobody else may lock; tables that share one wait for each other's transactions, for a moment. In a session of an
+ * owner none is taken, because its code might hold it: there a circle ends so after all.
+ */
+export const lockStatements = {
+  shared: 'select headgate.lock_keys($1, false)',
+  alone: 'select headgate.lock_keys($1, true)',
+} as const;
+
+/** Settings for one transaction only. */
+export const settingStatements = {
+  asynchronous: `select pg_catalog.set_config('synchronous_commit', 'off', true)`,
+  durable:
+    `select pg_catalog.set_config('synchronous_commit', case when pg_catalog.current_setting('synchronous_commit') ` +
+    `operator(pg_catalog.=) 'off' then 'on' else pg_catalog.current_setting('synchronous_commit') end, true)`,
+  timeout: `select pg_catalog.set_config('statement_timeout', $1, true)`,
+  path: `select pg_catalog.set_config('search_path', $1, true)`,
+  /** Settings that code may have changed and the transaction depends on: the path, and whether COMMIT waits for the disk. */
+  pins:
+    `select pg_catalog.set_config('search_path', '${safePath}', true), ` +
+    `pg_catalog.set_config('synchronous_commit', $1, true), ` +
+    `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id_if_assigned())`,
+} as const;
+
+/**
+ * Ends a transaction that ran code in a session that others use next: removes what it may have left there. `commit`: see
+ * settingStatements.pins.
+ */
+export function cleanUpStatements(commit: string): string[] {
+  return [
+    'reset session authorization',
+    'reset all',
+    'unlisten *',
+    'close all',
+    'discard temp',
+    `select pg_catalog.pg_advisory_unlock_all(), pg_catalog.set_config('synchronous_commit', ${quoteLiteral(commit)}, true)`,
+  ];
+}
