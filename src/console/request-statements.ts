@@ -1,24 +1,13 @@
 /**
  * What the database knows of requests: refused ones (headgate.rejected_requests) and handshakes (headgate.handshakes), as the role that has
- * logged in sees them, in the order of the list (request-filter.ts). A text is looked for in a bounded number of requests at a time. Takes
+ * logged in sees them, in the order of the list (request-filter.ts) that a filter matches (kept-filter.ts). A text is looked for in a bounded number of requests at a time. Takes
  * filters, returns SQL. Pure; like statements.ts, each statement means the same in psql.
  */
-import type { LineFilter } from '../observe/tail.ts';
+import { ofTableAndTime, holdsText, refusedConditions, where, whereKept } from './kept-filter.ts';
+import type { KeptFilter } from './kept-filter.ts';
 import { literal, time } from './quote.ts';
-import { anyLine, rankOf } from './request-filter.ts';
+import { rankOf } from './request-filter.ts';
 import { owned, reasonOf } from './statements.ts';
-
-/** What only a request that was kept can be asked for. */
-export interface KeptFilter extends LineFilter {
-  /** `yes`, `no`: whether it was retried and is stored; '': both. */
-  readonly stored: string;
-  /** `yes`, `no`: whether VALIDATE had accepted it. */
-  readonly checked: string;
-  /** Its `cause`, by kind. */
-  readonly cause: string;
-}
-
-export const anyKept: KeptFilter = { ...anyLine, stored: '', checked: '', cause: '' };
 
 type ListPlace = readonly [number, string];
 
@@ -30,50 +19,6 @@ function beyond(column: string, from: ListPlace | null, rank: number): string[] 
   if (own === rank) return [`(${column}, id) < (${time(ms)}, ${/\d+$/.exec(id)?.[0] ?? 0}::bigint)`];
   // Of the same millisecond, all or none.
   return [`${column} <${rank > own ? '=' : ''} ${time(ms)}`];
-}
-
-function common(filter: LineFilter, column: string): string[] {
-  const { schema, table, fromMs, untilMs } = filter;
-  return [
-    ...(schema === '' ? [] : [`schema_name = ${literal(schema)}`]),
-    ...(table === '' ? [] : [`table_name = ${literal(table)}`]),
-    ...(fromMs === 0 ? [] : [`${column} >= ${time(fromMs)}`]),
-    ...(untilMs === 0 ? [] : [`${column} < ${time(untilMs)}`]),
-  ];
-}
-
-/** null: none of them is a refused one. */
-function refusedConditions(filter: KeptFilter): readonly string[] | null {
-  const { result, code, sender, event, stored, checked, cause } = filter;
-  if (result !== '' && result !== 'refused') return null;
-  const isStored = `retry_outcome IS NOT DISTINCT FROM 'committed'::text`;
-  return [
-    ...common(filter, 'received_at'),
-    ...(code === '' ? [] : [`code = ${literal(code)}`]),
-    ...(sender === '' ? [] : [`sender = ${literal(sender)}`]),
-    ...(event === '' ? [] : [`event = ${literal(event)}`]),
-    ...(cause === '' ? [] : [`(cause ->> 'kind'::text) = ${literal(cause)}`]),
-    ...(stored === '' ? [] : [stored === 'yes' ? isStored : `NOT (${isStored})`]),
-    ...(checked === 'yes' || checked === 'no' ? [`${checked === 'no' ? 'NOT ' : ''}authenticated`] : []),
-  ];
-}
-
-/** In its reason, path, event, address, id, headers that were kept, or body. */
-function found(text: string): string {
-  const [exact, lower] = [literal(text), `lower(${literal(text)})`];
-  return `(strpos(lower(reason), ${lower}) > 0 OR strpos(lower(target), ${lower}) > 0 OR strpos(lower(event), ${lower}) > 0
-    OR strpos(lower(pg_catalog.concat(schema_name, '.'::text, table_name)), ${lower}) > 0
-    OR remote_address = ${exact} OR pg_catalog.concat('r', id) = ${exact} OR strpos(lower(headers::text), ${lower}) > 0
-    OR position(pg_catalog.convert_to(${exact}, 'UTF8') IN body) > 0)`;
-}
-
-const where = (all: readonly string[]): string =>
-  all.length === 0 ? '' : `\n  WHERE ${all.join('\n    AND ')}`;
-
-/** WHERE for headgate.rejected_requests: all conditions of a filter, its text too, and `more`; none match if it is about others. */
-export function whereKept(filter: KeptFilter, more: readonly string[] = []): string {
-  const conditions = refusedConditions(filter) ?? ['false'];
-  return where([...conditions, ...(filter.text === '' ? [] : [found(filter.text)]), ...more]);
 }
 
 const refusedColumns = `id, received_at, schema_name, table_name, door, status, code, reason, cause, sender, event, authenticated,
@@ -99,7 +44,7 @@ export function listKept(filter: KeptFilter, slice: Slice): string | null {
     return `SELECT ${columns}, true AS hit\nFROM headgate.rejected_requests${all}\n${order}\nLIMIT ${max}`;
   return `SELECT *
 FROM (
-  SELECT ${columns}, ${found(filter.text)} AS hit,
+  SELECT ${columns}, ${holdsText(filter.text)} AS hit,
     pg_catalog.row_number() OVER (${order}) AS place, pg_catalog.count(*) OVER () AS looked
   FROM (
     SELECT * FROM headgate.rejected_requests${all}
@@ -122,7 +67,7 @@ export function listHandshakes(filter: KeptFilter, { from, max }: Slice): string
   const says = `(remote_address = ${exact} OR pg_catalog.concat('h', id) = ${exact}
     OR strpos(lower(pg_catalog.concat(schema_name, '.'::text, table_name)), ${lower}) > 0)`;
   const conditions = [
-    ...common(filter, 'asked_at'),
+    ...ofTableAndTime(filter, 'asked_at'),
     ...beyond('asked_at', from, 2),
     ...(text === '' ? [] : [says]),
   ];
@@ -151,7 +96,7 @@ export const countHandshakes = (filter: KeptFilter, sinceMs: number): string | n
   pg_catalog.json_agg(pg_catalog.concat_ws(' ', floor(extract(epoch FROM asked_at) * 1000)::bigint, remote_address, schema_name, table_name,
     CASE outcome WHEN 'answered' THEN 'handshake' ELSE 'refused' END))
     FILTER (WHERE asked_at >= ${time(sinceMs)}) AS twins
-FROM headgate.handshakes${where(common(filter, 'asked_at'))}`;
+FROM headgate.handshakes${where(ofTableAndTime(filter, 'asked_at'))}`;
 };
 
 /** The request that a line of a process's memory is about, if it was kept. */

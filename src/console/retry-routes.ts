@@ -12,8 +12,8 @@ import { readObject, readRetry } from './body.ts';
 import { writeJson } from './headers.ts';
 import { literal } from './quote.ts';
 import type { Asked, RequestSessions } from './request-sessions.ts';
-import { whereKept } from './request-statements.ts';
-import type { KeptFilter } from './request-statements.ts';
+import { whereKept } from './kept-filter.ts';
+import type { KeptFilter } from './kept-filter.ts';
 import type { SqlRunner } from './sql.ts';
 
 export class RetryRoutes {

@@ -8,7 +8,7 @@ import type { HeldRequest } from '../../observe/tail.ts';
 import type { ListedRequest, TestAnswer } from '../api.ts';
 import { isKept, resultOf } from '../request-filter.ts';
 import { forgetFiltered, retryFiltered } from '../request-statements.ts';
-import type { KeptFilter } from '../request-statements.ts';
+import type { KeptFilter } from '../kept-filter.ts';
 import { forgetSome, retrySome } from '../statements.ts';
 import type { RequestList } from './list-state.ts';
 import { Copy, Sql, unlessAway, Wrong } from './components.tsx';
