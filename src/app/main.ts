@@ -57,6 +57,7 @@ import { stopService } from './stopping.ts';
 import { openTracer } from './telemetry.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
 import type { Stopped } from './stopping.ts';
+import { spoolDetail, spoolState } from '../spool/spool-state.ts';
 import type { Settings } from '../config/settings.ts';
 import { loadParser } from '../validate/expression.ts';
 import { listenerCount, webhookDoorOf, withoutListenTls } from './webhook-doors.ts';
@@ -83,7 +84,7 @@ export async function openService({
     lanes: () => [...deps.lanes.depths(), ...eventDepths()],
     load: () => deps.listener.load,
     ready: () => whyNotReady() === null,
-    spool: () => deps.spool?.state() ?? null,
+    spool: () => spoolState({ ...deps, settings }),
     ...(several ? { listeners: () => deps.listener.listeners?.states ?? [] } : {}),
   });
   let writes: WriteWatch | null = null;
@@ -115,7 +116,7 @@ export async function openService({
       ...doorsSoFar,
       ...seen,
       held: async (of) => held.read(of),
-      spool: () => deps.spool?.detail(draining) ?? null,
+      spool: () => spoolDetail({ ...deps, settings }, draining),
     },
     closer,
   );

@@ -45,7 +45,8 @@ import type { Tracer } from '../telemetry/tracer.ts';
 import type { DatabaseSpool } from '../spool/database-spool.ts';
 import type { SpoolClient } from './listeners/spool-client.ts';
 import type { SpoolServer } from './listeners/spool-server.ts';
-import { rememberTables, SpoolHolder } from '../spool/spool-holder.ts';
+import { rememberTables } from '../spool/known-tables.ts';
+import { Spools } from '../spool/spools.ts';
 
 /** What the rooms for webhooks are made of. */
 export interface WebhookParts<Door extends Closable> extends Omit<StageContext, 'clock'> {
@@ -85,7 +86,7 @@ export interface OpenWebhooks<Door extends Closable> {
   readonly pools: CommitPools;
   readonly lanes: Lanes;
   /** null: another process keeps webhooks on its disk. */
-  readonly spool: SpoolHolder | null;
+  readonly spool: Spools | null;
   readonly listener: Door;
 }
 
@@ -133,7 +134,7 @@ export async function openWebhookRooms<Door extends Closable>(
   closer.add('lanes', () => lanes.close());
   const opened = (kept: DatabaseSpool) => desk?.opened(kept);
   const ofSpool = { ...options, sealing, catalog, commit, elsewhere, clock, lanes, opened };
-  const spool = oneOfSeveral === null ? new SpoolHolder(ofSpool) : null;
+  const spool = oneOfSeveral === null ? new Spools(ofSpool) : null;
   closer.add('spool', () => spool?.close());
   const disk = spool ?? oneOfSeveral?.link ?? null;
   const retry = new Retry({ catalog, lanes, gate: guards.gate, disk, clock });

@@ -12,7 +12,7 @@ import { pinned } from './queries.ts';
 export interface CatalogListeners {
   /** `Rejects.retryAsked` (reject/rejected-requests.ts): headgate.retry_rejected() was called (functions/rejected.sql). */
   readonly onRetryAsked?: (database: string) => void;
-  /** `SpoolHolder.confirmed` (spool/spool-holder.ts): the engine has confirmed the snapshot, with no table in doubt. */
+  /** `Spools.confirmed` (spool/spools.ts): the engine has confirmed the snapshot, with no table in doubt. */
   readonly onConfirmed?: (database: string) => void;
   /** `serve` of `Rejects`, `Retention` (keep/) and `Reconciliation` (reconcile/): the catalog exists and has been read. */
   readonly onServed?: (database: string) => void;

@@ -22,7 +22,7 @@ import { lockRotation, putNewKeyInFront, resealDatabase, retireOldKeys } from '.
 import { realFiles } from '../spool/files.ts';
 import { inspectSpools } from '../spool/inspect.ts';
 import type { Settings } from '../config/settings.ts';
-import { spoolFolder } from '../spool/spool-settings.ts';
+import { spoolFolder } from '../spool/spool-folder.ts';
 
 export interface RotationReport {
   /** One line for the user. */

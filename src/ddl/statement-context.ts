@@ -19,7 +19,8 @@ import { SealError } from '../secrets/sealing.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import { demandsOf } from '../senders/senders.ts';
 import type { SenderDemands } from '../senders/senders.ts';
-import type { SpoolHolder } from '../spool/spool-holder.ts';
+import { shownSpool } from '../spool/spool-state.ts';
+import type { Spools } from '../spool/spools.ts';
 import type { AnswerText } from '../types/answers.ts';
 import type { ExplainedTable, ExplainQuestion, SqlSession } from '../types/sql.ts';
 import { parseAnswer } from '../validate/answer.ts';
@@ -57,7 +58,7 @@ interface Behind {
   readonly sealing: Sealing;
   readonly endpoints: Endpoints;
   /** null: no requests are kept here. */
-  readonly spool: Pick<SpoolHolder, 'shown'> | null;
+  readonly spool: Spools | null;
   readonly rights: Pick<DatabaseRights, 'may'>;
   /** Tells listener processes (app/listeners/) that the catalog of a database exists; if there are none, it does nothing. */
   readonly onEnsured: (database: string) => Promise<unknown>;
@@ -153,7 +154,7 @@ export class StatementContext {
   /** What is stored on disk of requests to the tables of the asking role, by oid: the session can read what it is sent. */
   async spool(session: AskingRole): Promise<Readonly<Record<string, object>>> {
     const owned = await ownedBy(this.#behind.databases, session, 'owned').catch(failStatement);
-    const kept = Object.entries(this.#behind.spool?.shown(session.database) ?? {});
+    const kept = Object.entries(shownSpool(this.#behind.spool, session.database));
     return Object.fromEntries(kept.filter(([key]) => owned.has(0) || owned.has(parseInt(key, 10))));
   }
 

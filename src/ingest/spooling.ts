@@ -25,7 +25,7 @@ import type { TableName } from '../observe/observations.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { RefusalCode } from '../errors/refusals.ts';
 
-/** The disk: here (`SpoolHolder` of spool/), or in the main process that keeps it for all listener processes (`SpoolClient` of app/listeners/). */
+/** The disk: here (`Spools` of spool/), or in the main process that keeps it for all listener processes (`SpoolClient` of app/listeners/). */
 export interface Disk {
   /** null: requests for this database are not kept. */
   spoolOf(database: string): DiskSpool | null;

@@ -1,112 +1,48 @@
 /**
- * The spools of all databases: one folder, which this process alone may use. Takes what the catalog has confirmed, and tells
- * what is known of a table while nobody can confirm it; returns the spool of a database. Refuses to open (throws SpoolError) a
- * folder that another process uses. Touches its folder alone.
- *
- *   <folder>/<database>/tables.sealed   what is known of its tables, with the time at which it was true, so that a start without the database
- *                                       knows which senders to accept; counts as none if it cannot be opened, or is from the future
- *   <folder>/<database>/<id>/           a spool (spool.ts)
+ * The spools of all databases, in one folder, which this process alone may use: opened when the first table wants one or has left one behind. Takes
+ * settings, the catalog that knows the tables, and the commit stage; returns the spool of a database. Rejects with SpoolError and the system's
+ * errors. Touches its folder alone.
  */
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { Pace } from '../batch/lane-rate.ts';
+import type { Lanes } from '../batch/lanes.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import type { Snapshot } from '../catalog/snapshot.ts';
+import type { CommitContext } from '../commit/group-session.ts';
+import { SpoolCommit, readArrived } from '../commit/hand-over.ts';
+import { segmentBytes } from '../config/effective-limits.ts';
+import { limits as allLimits } from '../config/limits.ts';
+import type { Settings } from '../config/settings.ts';
+import type { Engine } from '../engine/engine.ts';
 import type { Closable } from '../kit/closer.ts';
-import { PlainError } from '../kit/plain-error.ts';
 import { rememberedOf } from '../kit/memoize.ts';
-import { limits } from '../config/limits.ts';
-import type { Observe } from '../observe/observations.ts';
+import { Openings } from '../kit/promises.ts';
+import type { StageContext } from '../observe/context.ts';
+import type { IntoRisingWave } from '../risingwave/into.ts';
+import type { KeyRing } from '../secrets/key-ring.ts';
+import type { Sealing } from '../secrets/sealing.ts';
+import type { Target } from '../types/target.ts';
 import { DatabaseSpool } from './database-spool.ts';
-import type { DatabaseSpoolOptions } from './database-spool.ts';
-import type { Drainer } from './drainer.ts';
-import { reading } from './scan-records.ts';
-import type { SpoolFiles } from './files.ts';
+import { Drainer } from './drainer.ts';
+import { realFiles } from './files.ts';
+import { readKnown, remember, writeKnown } from './known-tables.ts';
+import { databaseOf, folderOf, lockSpoolFolder, spoolFolder } from './spool-folder.ts';
+import { isSpooling } from './spool-settings.ts';
+import { Throttle } from './throttle.ts';
 
-export interface KnownTables {
-  /** headgate.home() of the database. */
-  readonly home: string;
-  /** ms since 1970 */
-  readonly confirmedAtMs: number;
-  /** Rows of the catalog, each as JSON. */
-  readonly rows: readonly string[];
-}
-
-interface SpoolSeals {
-  readonly seal: (plaintext: string, identity: string) => string;
-  readonly open: (sealed: string, identity: string) => string;
-}
-
-const name = 'tables.sealed';
-const identityOf = (database: string) => `spool:${database}`;
-
-/** Written as a whole, or not at all. */
-async function writeKnown(
-  files: SpoolFiles,
-  folder: string,
-  database: string,
-  known: KnownTables,
-  { seal }: SpoolSeals,
-): Promise<void> {
-  const next = join(folder, `${name}.next`);
-  await files.remove(next).catch(() => {});
-  const file = await files.create(next);
-  try {
-    await file.write([Buffer.from(seal(JSON.stringify(known), identityOf(database)))], 0);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-  await files.rename(next, join(folder, name));
-  await files.syncFolder(folder);
-}
-
-/** null: there is no file, or none that is trusted. */
-async function readKnown(
-  files: SpoolFiles,
-  folder: string,
-  database: string,
-  nowMs: number,
-  { open }: SpoolSeals,
-): Promise<KnownTables | null> {
-  if (!(await files.list(folder)).includes(name)) return null;
-  const sealed = await reading(files, join(folder, name), async (file) => {
-    const bytes = Buffer.alloc(await file.size());
-    return bytes.toString('latin1', 0, await file.read(bytes, 0));
-  });
-  try {
-    const known = JSON.parse(open(sealed, identityOf(database))) as KnownTables;
-    return known.confirmedAtMs <= nowMs ? known : null;
-  } catch {
-    return null;
-  }
-}
-
-export class SpoolError extends PlainError {
-  override readonly name = 'SpoolError';
-}
-
-export interface SpoolsOptions extends Omit<
-  DatabaseSpoolOptions,
-  'database' | 'folder' | 'bytesLeft' | 'bytesFree' | 'bytesOfOwner' | 'hasSeveralOwners'
-> {
-  readonly root: string;
-  readonly bytesMax: number;
-  readonly seal: (plaintext: string, identity: string) => string;
-  readonly open: (sealed: string, identity: string) => string;
-  /** Locks the folder for this process; null: nothing here can lock it. */
-  readonly lock: (folder: string) => Promise<Closable | null>;
-  readonly drain: (kept: DatabaseSpool) => Drainer;
-  /** Called with what an earlier process knew of the tables of a database; null: nothing. `isLeft`: it has left requests of them. */
-  readonly remember: (database: string, known: KnownTables | null, isLeft: boolean) => void;
+export interface SpoolParts extends StageContext {
+  readonly settings: Settings;
+  readonly engine: Engine;
+  readonly keys: KeyRing;
+  readonly sealing: Sealing;
+  readonly catalog: Catalog;
+  readonly commit: CommitContext;
+  readonly elsewhere: IntoRisingWave;
+  readonly lanes: Pick<Lanes, 'taken'>;
+  /** Called for each spool that is opened. */
   readonly opened: (kept: DatabaseSpool) => void;
-  /** headgate.home(); rejects if the database cannot be asked. */
-  readonly home: (database: string) => Promise<string>;
-  readonly observe: Observe;
-}
-
-/** What the catalog has read of a database. */
-export interface Confirmed {
-  /** Changes whenever a table changes. */
-  readonly version: number;
-  /** Rows of the tables that spool, as JSON. */
-  readonly rows: () => readonly string[];
 }
 
 interface OpenDatabase {
@@ -117,172 +53,214 @@ interface OpenDatabase {
 }
 
 export class Spools implements Closable {
-  readonly #options: SpoolsOptions;
+  readonly #parts: SpoolParts;
+  readonly #root: string;
   readonly #databases = new Map<string, OpenDatabase>();
+  readonly #openings = new Openings();
+  /** null: the folder is not open. */
+  #lock: Closable | null = null;
+  #opening: Promise<void> | null = null;
   /** The work in progress for each database, one after another. */
   readonly #running = new Map<string, Promise<void>>();
-  readonly #lock: Closable;
   #closed = false;
 
-  private constructor(options: SpoolsOptions, lock: Closable) {
-    this.#options = options;
-    this.#lock = lock;
-  }
-
-  /** Rejects with SpoolError and the system's errors. */
-  static async open(options: SpoolsOptions): Promise<Spools> {
-    const { files, root } = options;
-    await files.makeFolder(root);
-    const lock = await options.lock(root).catch((error: unknown) => {
-      if (error instanceof SpoolError) throw error;
-      throw new SpoolError(`another Headgate uses the folder ${root}`);
-    });
-    if (lock === null)
-      throw new SpoolError(`nothing here can lock the folder ${root}: install flock, or Perl`);
-    const spools = new Spools(options, lock);
-    try {
-      for (const name of await files.list(root)) {
-        const database = databaseOf(name);
-        if (database !== null) await spools.#openDatabase(database, null);
-      }
-    } catch (error) {
-      await spools.close();
-      throw error;
-    }
-    return spools;
+  constructor(parts: SpoolParts) {
+    this.#parts = parts;
+    this.#root = spoolFolder(parts.settings);
   }
 
   /** null: none was opened. */
   spoolOf(database: string): DatabaseSpool | null {
-    return this.#databases.get(database)?.kept ?? null;
+    return this.#lock === null ? null : (this.#databases.get(database)?.kept ?? null);
   }
 
-  get all(): readonly { readonly kept: DatabaseSpool; readonly drainer: Drainer }[] {
-    return [...this.#databases.values()];
+  /** Resolves when the spool of this database is opened. */
+  opened(database: string): Promise<void> {
+    return this.#openings.of(database);
   }
 
-  get bytes(): number {
-    let sum = 0;
-    for (const { kept } of this.#databases.values()) sum += kept.bytes;
-    return sum;
+  /** null: nothing was ever kept. */
+  get all(): readonly { readonly kept: DatabaseSpool; readonly drainer: Drainer }[] | null {
+    return this.#lock === null ? null : [...this.#databases.values()];
   }
 
-  /** The catalog of a database is what the engine has. Never throws, returns at once. */
-  confirmed(database: string, confirmed: Confirmed): void {
-    if (this.#closed || this.#running.has(database)) return;
-    const open = this.#databases.get(database);
-    const { clock } = this.#options;
-    const isWritten =
-      open !== undefined &&
-      open.writtenVersion === confirmed.version &&
-      clock() - open.writtenAtMs < limits.spoolSnapshotMs;
-    open?.kept.wake();
-    if (isWritten) return;
-    const run = this.#write(database, confirmed)
-      .catch((error: unknown) => this.#failed(database, error))
-      .finally(() => this.#running.delete(database));
-    this.#running.set(database, run);
+  /** At the start: if webhooks may already be on the disk, or the settings say that they will be. Rejects with SpoolError. */
+  async start(): Promise<void> {
+    const { spool, spoolDir } = this.#parts.settings;
+    if (spool !== 'fallback' && spoolDir === null && !existsSync(this.#root)) return;
+    const opening = this.#open();
+    // So that `confirmed` does not open them, too.
+    this.#opening = opening.catch(() => undefined);
+    await opening;
+  }
+
+  /** Called when the catalog of a database is known to match the engine. Never throws, takes no time. */
+  confirmed(database: string): void {
+    const { catalog, settings, observe } = this.#parts;
+    const known = catalog.known(database);
+    if (known === null) return;
+    if (this.#lock !== null) return this.#keepUp(database, known.snapshot);
+    const isWanted = [...known.snapshot.tables.values()].some((target) => isSpooling(target, settings));
+    if (!isWanted || this.#opening !== null) return;
+    this.#opening = this.#open().then(
+      () => this.confirmed(database),
+      (error: unknown) => observe({ kind: 'spool.unavailable', reason: textOf(error) }),
+    );
   }
 
   async close(): Promise<void> {
+    await this.#opening;
+    await this.#closeAll();
+    await this.#lock?.close();
+  }
+
+  async #open(): Promise<void> {
+    await realFiles.makeFolder(this.#root);
+    const lock = await lockSpoolFolder(this.#root);
+    try {
+      for (const name of await realFiles.list(this.#root)) {
+        const database = databaseOf(name);
+        if (database !== null) await this.#openDatabase(database, null);
+      }
+    } catch (error) {
+      await this.#closeAll();
+      await lock.close();
+      throw error;
+    }
+    this.#lock = lock;
+  }
+
+  async #closeAll(): Promise<void> {
     this.#closed = true;
     await Promise.all(this.#running.values());
     for (const { drainer } of this.#databases.values()) await drainer.close();
     for (const { kept } of this.#databases.values()) await kept.close();
-    await this.#lock.close();
   }
 
-  async #write(database: string, confirmed: Confirmed): Promise<void> {
-    const rows = confirmed.rows();
+  /** Wakes the drainer, and writes what is known of the tables if that was long ago, or has changed. */
+  #keepUp(database: string, snapshot: Snapshot): void {
+    if (this.#closed || this.#running.has(database)) return;
+    const open = this.#databases.get(database);
+    const { clock, observe } = this.#parts;
+    open?.kept.wake();
+    const isRecent = open !== undefined && clock() - open.writtenAtMs < allLimits.spoolSnapshotMs;
+    if (isRecent && open.writtenVersion === snapshot.version) return;
+    const run = this.#write(database, snapshot)
+      .catch((error: unknown) => observe({ kind: 'spool.failed', database, reason: textOf(error) }))
+      .finally(() => this.#running.delete(database));
+    this.#running.set(database, run);
+  }
+
+  async #write(database: string, { tables, sources, version }: Snapshot): Promise<void> {
+    const { settings, sealing, clock } = this.#parts;
+    const rows = [...tables].flatMap(([key, target]) => {
+      const source = isSpooling(target, settings) ? sources.get(key) : undefined;
+      return source === undefined ? [] : [source];
+    });
     const known = this.#databases.get(database);
     if (rows.length === 0 && known === undefined) return;
-    const { files, root, nowMs, clock, home: ask, seal, open: unseal } = this.#options;
-    const [confirmedAtMs, startedMs] = [nowMs(), clock()];
-    const home = await ask(database).catch(() => null);
+    const [confirmedAtMs, startedMs] = [Date.now(), clock()];
+    const home = await this.#homeOf(database).catch(() => null);
     // The database is unreachable again; it will be confirmed later.
     if (home === null) return;
     const open = known ?? (await this.#openDatabase(database, home));
     open.kept.home = home;
-    const folder = join(root, folderOf(database));
-    await writeKnown(files, folder, database, { home, confirmedAtMs, rows }, { seal, open: unseal });
+    await writeKnown(this.#folderOf(database), database, { home, confirmedAtMs, rows }, sealing);
     if (rows.length > 0) await open.kept.prepare();
-    open.writtenVersion = confirmed.version;
+    open.writtenVersion = version;
     open.writtenAtMs = startedMs;
+  }
+
+  /** headgate.home(); rejects if the database cannot be asked. */
+  async #homeOf(database: string): Promise<string> {
+    const { commit, limits } = this.#parts;
+    return (await readArrived(commit.pools, database, noSpool, limits.catalogWaitMs)).home;
+  }
+
+  #folderOf(database: string): string {
+    return join(this.#root, folderOf(database));
   }
 
   /** `home`: what the database has answered; null: it was not asked. */
   async #openDatabase(database: string, home: string | null): Promise<OpenDatabase> {
-    const { files, root, bytesMax, nowMs, drain, remember, opened, seal, open: unseal } = this.#options;
-    const folder = join(root, folderOf(database));
-    await files.makeFolder(folder);
-    await files.syncFolder(root);
-    const bytesLeft = () => bytesMax - this.bytes;
-    const bytesFree = () => this.all.reduce((left, { kept: one }) => left - one.shares.bytes, bytesMax);
-    // A role is the same in all databases of the server.
-    const bytesOfOwner = (owner: number) =>
-      this.all.reduce((sum, { kept: one }) => sum + one.shares.bytesOfOwner(owner), 0);
-    const hasSeveralOwners = () => {
-      const owners = this.all.map(({ kept: { database: name } }) => distinct(this.#options.ownersOf(name)));
-      return new Set(owners.flatMap((some) => some.slice(0, 2))).size > 1;
-    };
-    const bounds = { bytesLeft, bytesFree, bytesOfOwner, hasSeveralOwners };
-    const kept = await DatabaseSpool.open({ ...this.#options, ...bounds, database, folder });
-    const known = await readKnown(files, folder, database, nowMs(), { seal, open: unseal });
+    const folder = this.#folderOf(database);
+    await realFiles.makeFolder(folder);
+    await realFiles.syncFolder(this.#root);
+    const kept = await this.#openSpool(database, folder);
+    const known = await readKnown(folder, database, this.#parts.sealing);
     const ownHome = home ?? known?.home;
     if (ownHome !== undefined) kept.home = ownHome;
-    remember(
-      database,
-      known,
-      kept.spools.some(({ segments }) => segments.length > 0),
-    );
-    const open = { kept, drainer: drain(kept), writtenVersion: -1, writtenAtMs: 0 };
+    const isLeft = kept.spools.some(({ segments }) => segments.length > 0);
+    remember(this.#parts, database, known, isLeft);
+    const open = { kept, drainer: drainerOf(kept, this.#parts), writtenVersion: -1, writtenAtMs: 0 };
     this.#databases.set(database, open);
-    opened(kept);
+    this.#parts.opened(kept);
+    this.#openings.opened(database);
     if (known !== null && known.rows.length > 0) await kept.prepare();
     return open;
   }
 
-  #failed(database: string, error: unknown): void {
-    const reason = error instanceof Error ? error.message : String(error);
-    this.#options.observe({ kind: 'spool.failed', database, reason });
+  #openSpool(database: string, folder: string): Promise<DatabaseSpool> {
+    const { settings, keys, catalog, limits, observe, clock } = this.#parts;
+    const sum = (of: (kept: DatabaseSpool) => number) =>
+      [...this.#databases.values()].reduce((total, { kept }) => total + of(kept), 0);
+    const ownersOf = (name: string) => ownersIn(catalog.known(name)?.snapshot.tables ?? noTables);
+    const hasSeveralOwners = () => {
+      const owners = [...this.#databases.keys()].map((name) => distinct(ownersOf(name)));
+      return new Set(owners.flatMap((some) => some.slice(0, 2))).size > 1;
+    };
+    return DatabaseSpool.open({
+      database,
+      folder,
+      files: realFiles,
+      ring: keys,
+      segmentBytes: segmentBytes(settings, limits),
+      bytesLeft: () => settings.spoolBytesMax - sum(({ bytes }) => bytes),
+      bytesFree: () => settings.spoolBytesMax - sum(({ shares }) => shares.bytes),
+      // A role is the same in all databases of the server.
+      bytesOfOwner: (owner) => sum(({ shares }) => shares.bytesOfOwner(owner)),
+      ownersOf,
+      hasSeveralOwners,
+      ageMsMax: settings.spoolHours * 3_600_000,
+      random: randomBytes,
+      clock,
+      nowMs: Date.now,
+      observe,
+    });
   }
 }
 
-/** What was written about the tables of all databases, for a process that keeps nothing itself. */
-export async function knownTables({
-  files,
-  root,
-  nowMs,
-  seal,
-  open,
-}: Pick<SpoolsOptions, 'files' | 'root' | 'nowMs' | 'seal' | 'open'>): Promise<
-  ReadonlyMap<string, KnownTables>
-> {
-  const all = new Map<string, KnownTables>();
-  for (const name of await files.list(root)) {
-    const database = databaseOf(name);
-    const known =
-      database === null ? null : await readKnown(files, join(root, name), database, nowMs(), { seal, open });
-    if (database !== null && known !== null) all.set(database, known);
-  }
-  return all;
+function drainerOf(kept: DatabaseSpool, parts: SpoolParts): Drainer {
+  const { engine, catalog, lanes, commit, limits, observe, clock } = parts;
+  const { database } = kept;
+  const restraint = new Throttle({
+    commit: new SpoolCommit(commit, parts.elsewhere),
+    pace: new Pace({ ...limits, groupRowsMax: limits.spoolDrainRowsMax }),
+    lanes,
+    kept: () => Number(kept.own?.writer.lastSequence ?? 0n),
+    isAwaited: () => [...kept.gates].some(({ state }) => state === 'emptying'),
+    clock,
+    limits,
+  });
+  const { pools } = commit;
+  return new Drainer(kept, { database, engine, catalog, pools, commit: restraint, observe, clock });
 }
 
-/** Letters that every file system allows in a name; everything else as its bytes. */
-function folderOf(database: string): string {
-  const escape = (byte: number) => `%${byte.toString(16).padStart(2, '0')}`;
-  return [...Buffer.from(database)]
-    .map((byte) => (/[a-z0-9_]/.test(String.fromCharCode(byte)) ? String.fromCharCode(byte) : escape(byte)))
-    .join('');
-}
+const noTables: ReadonlyMap<string, Target> = new Map();
 
-/** null: not a folder of Headgate's. */
-function databaseOf(name: string): string | null {
-  if (!/^(?:[a-z0-9_]|%[0-9a-f]{2})+$/.test(name)) return null;
-  const bytes = name.replaceAll(/%(..)/g, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)));
-  return Buffer.from(bytes, 'latin1').toString();
-}
+/** By the table's oid. A table that could not be read has no owner here: role 0 does not exist. */
+const ownersIn = rememberedOf(
+  (tables: ReadonlyMap<string, Target>): ReadonlyMap<number, number> =>
+    new Map([...tables.values()].flatMap(({ oid, code: { owner } }) => (owner === 0 ? [] : [[oid, owner]]))),
+);
 
 const distinct = rememberedOf((owners: ReadonlyMap<number, number>): readonly number[] => [
   ...new Set(owners.values()),
 ]);
+
+/** An id that no spool has. */
+const noSpool = '0'.repeat(32);
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
