@@ -53,12 +53,12 @@ test('spooled requests of another database of the same name stay on the disk unt
     catalog: { current: () => target, isWatching: () => true, refresh: () => Promise.resolve() },
     pools: { connect: async () => client } as unknown as CommitPools,
     commit: {
-      groupRows: () => 10,
       handOver: async ({ members }: Group) => {
         handed.push(...members.map(({ documents }) => documents.bytes.toString()));
         return { kind: 'committed' };
       },
     },
+    throttle: { groupRows: () => 10, rest: () => Promise.resolve(), record: () => undefined },
     observe: () => undefined,
     clock: () => 0,
   });

@@ -9,7 +9,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs } from '../kit/backoff.ts';
-import { readArrived } from '../commit/hand-over.ts';
+import { readArrived } from '../commit/spool-position.ts';
 import type { Target } from '../types/target.ts';
 import type { Closable } from '../kit/closer.ts';
 import { limits } from '../config/limits.ts';
@@ -20,8 +20,9 @@ import { beginning } from './spool.ts';
 import type { Segment } from './segment.ts';
 import type { ReadPosition, Spool, SpooledRequests } from './spool.ts';
 import type { TableGate } from './table-order.ts';
+import type { SlowTables } from './hand-over-failure.ts';
 import { TableHandOver } from './table-hand-over.ts';
-import type { HandOverStages, HandOverMemory, SlowTables } from './table-hand-over.ts';
+import type { HandOverStages, HandOverMemory } from './table-hand-over.ts';
 
 /** What is known of one spool while it is handed over. */
 interface HandOverProgress {

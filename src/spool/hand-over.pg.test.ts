@@ -9,7 +9,8 @@ import { FaultyProxy } from '../../test/support/faulty-proxy.ts';
 import { sampleOf, times } from '../../test/support/sample.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
-import { SpoolCommit, readArrived } from '../commit/hand-over.ts';
+import { SpoolCommit } from '../commit/hand-over.ts';
+import { readArrived } from '../commit/spool-position.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Target } from '../types/target.ts';
 import { limits as usual } from '../config/limits.ts';
@@ -17,7 +18,8 @@ import type { Limits } from '../config/limits.ts';
 import { encodeRequest, joinPayloads } from './kept-request.ts';
 import { beginning } from './spool.ts';
 import { TableHandOver } from './table-hand-over.ts';
-import type { HandOverStages, SlowTables } from './table-hand-over.ts';
+import type { SlowTables } from './hand-over-failure.ts';
+import type { HandOverStages } from './table-hand-over.ts';
 
 const spool = '0123456789abcdef0123456789abcdef';
 const head = { method: 'POST', requestTarget: '/', rawHeaders: [], arrivedAtMs: 1, remoteAddress: '::1' };
@@ -33,15 +35,16 @@ function roomsOn(
   const pools = new CommitPools(engine, limits, undefined, observe);
   onEnd(t, 'pools', () => pools.close());
   const { database } = target;
-  const commit = new SpoolCommit({ pools, limits, observe, clock });
   return {
     database,
     engine: { unavailable: null },
     catalog: { current: () => target, isWatching: () => true, refresh: () => Promise.resolve() },
     pools,
-    commit: {
-      handOver: (group, passage) => commit.handOver(group, passage),
+    commit: new SpoolCommit({ pools, limits, observe, clock }),
+    throttle: {
       groupRows: () => limits.groupRowsMax,
+      rest: () => Promise.resolve(),
+      record: () => undefined,
     },
     observe,
     clock,

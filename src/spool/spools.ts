@@ -11,7 +11,8 @@ import type { Lanes } from '../batch/lanes.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { Snapshot } from '../catalog/snapshot.ts';
 import type { CommitContext } from '../commit/group-session.ts';
-import { SpoolCommit, readArrived } from '../commit/hand-over.ts';
+import { SpoolCommit } from '../commit/hand-over.ts';
+import { readArrived } from '../commit/spool-position.ts';
 import { segmentBytes } from '../config/effective-limits.ts';
 import { limits as allLimits } from '../config/limits.ts';
 import type { Settings } from '../config/settings.ts';
@@ -233,8 +234,7 @@ export class Spools implements Closable {
 function drainerOf(kept: DatabaseSpool, parts: SpoolParts): Drainer {
   const { engine, catalog, lanes, commit, limits, observe, clock } = parts;
   const { database } = kept;
-  const restraint = new Throttle({
-    commit: new SpoolCommit(commit, parts.elsewhere),
+  const throttle = new Throttle({
     pace: new Pace({ ...limits, groupRowsMax: limits.spoolDrainRowsMax }),
     lanes,
     kept: () => Number(kept.own?.writer.lastSequence ?? 0n),
@@ -242,8 +242,8 @@ function drainerOf(kept: DatabaseSpool, parts: SpoolParts): Drainer {
     clock,
     limits,
   });
-  const { pools } = commit;
-  return new Drainer(kept, { database, engine, catalog, pools, commit: restraint, observe, clock });
+  const stages = { database, engine, catalog, pools: commit.pools, throttle, observe, clock };
+  return new Drainer(kept, { ...stages, commit: new SpoolCommit(commit, parts.elsewhere) });
 }
 
 const noTables: ReadonlyMap<string, Target> = new Map();

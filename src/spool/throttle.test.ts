@@ -4,33 +4,26 @@ import { unusableTarget } from '../catalog/target.ts';
 import { limits } from '../config/limits.ts';
 import { Throttle, type ThrottleInput } from './throttle.ts';
 
-/** Nothing of it is looked at but how many rows it has. */
+/** Nothing of it is looked at but how many rows it has, and that its target is a table here. */
 const groupOf = (rows: number) => ({
   target: unusableTarget({ database: '', schema: '', table: '', oid: 1 }),
   members: [],
   rows,
   bytes: 0,
 });
-const passage = { spool: '', first: 1n, last: 1n };
 
 const { spoolGentleRowsMax, spoolGentleRests, spoolGentleRestMaxMs, spoolGentleLookMs, spoolGentleLead } =
   limits;
 const most = 16_384;
 
 function restrained() {
-  const state = { direct: 0, kept: 0, awaited: false, ms: 0, rested: 0, takes: 0 };
+  const state = { direct: 0, kept: 0, awaited: false, ms: 0, rested: 0 };
   const pause = (ms: number) => {
     state.rested = ms;
     return Promise.resolve();
   };
   const watched: ThrottleInput = {
     pace: { groupRows: most, record: () => {} },
-    commit: {
-      handOver: () => {
-        state.ms += state.takes;
-        return Promise.resolve({ kind: 'committed' });
-      },
-    },
     lanes: {
       get taken() {
         return state.direct;
@@ -44,8 +37,11 @@ function restrained() {
   const restraint = new Throttle(watched, pause);
   /** One that takes so long; gives how long was rested before it, and how many rows the next may have. */
   const group = async (rows: number, ms: number) => {
-    [state.rested, state.takes] = [0, ms];
-    await restraint.handOver(groupOf(rows), passage);
+    state.rested = 0;
+    const given = groupOf(rows);
+    await restraint.rest(given.target);
+    state.ms += ms;
+    restraint.record(given, ms);
     return [state.rested, restraint.groupRows()];
   };
   return { state, group };

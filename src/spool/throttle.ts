@@ -1,18 +1,16 @@
 /**
  * Limits how much of the engine and of this process a hand-over takes, so that other tables hardly notice it: while requests go to their
  * lanes, groups are small, and a rest that is longer than the group took follows each. Not if it would then never end: what is kept must
- * become less. Nor while senders wait for the end of it. Takes the stage that hands over and limits it; refuses nothing.
+ * become less. Nor while senders wait for the end of it. Takes what each group took; refuses nothing.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Pace } from '../batch/lane-rate.ts';
 import type { Lanes } from '../batch/lanes.ts';
-import type { HandedOver, HandOverBatch, SpoolCommit } from '../commit/hand-over.ts';
 import type { Group } from '../types/rows.ts';
 import type { StageContext } from '../observe/context.ts';
 
 /** What it goes by. */
 export interface ThrottleInput extends Omit<StageContext, 'observe'> {
-  readonly commit: Pick<SpoolCommit, 'handOver'>;
   /** Learns from the time that each group took. */
   readonly pace: Pick<Pace, 'groupRows' | 'record'>;
   /** `taken`: requests that have ever gone to a lane; those of tables that are handed over do not. */
@@ -46,23 +44,21 @@ export class Throttle {
     this.#sinceMs = watched.clock();
   }
 
+  /** How many rows a group may have now. */
   groupRows(): number {
     const { pace, limits } = this.#watched;
     return this.#isGentle ? Math.min(pace.groupRows, limits.spoolGentleRowsMax) : pace.groupRows;
   }
 
-  async handOver(group: Group, passage: HandOverBatch): Promise<HandedOver> {
-    const { commit, clock } = this.#watched;
+  /** Resolves when a group may be handed over: after a rest, while requests of other tables go to their lanes. */
+  async rest({ into }: Group['target']): Promise<void> {
     // Another database takes them.
-    if (group.target.into !== undefined) return commit.handOver(group, passage);
-    if (this.#isGentle && this.#restMs > 0) await this.#pause(this.#restMs);
-    const startedMs = clock();
-    const end = await commit.handOver(group, passage);
-    this.#record(group.rows, clock() - startedMs);
-    return end;
+    if (into === undefined && this.#isGentle && this.#restMs > 0) await this.#pause(this.#restMs);
   }
 
-  #record(rows: number, ms: number): void {
+  /** A group was handed over, or was tried to be, and that took so many ms. */
+  record({ target, rows }: Pick<Group, 'target' | 'rows'>, ms: number): void {
+    if (target.into !== undefined) return;
     const { pace, lanes, limits } = this.#watched;
     pace.record(rows, ms);
     this.#restMs = Math.min(ms * limits.spoolGentleRests, limits.spoolGentleRestMaxMs);
