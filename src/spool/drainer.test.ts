@@ -62,13 +62,16 @@ test('spooled requests of another database of the same name stay on the disk unt
     observe: () => undefined,
     clock: () => 0,
   });
-  await until(() => drainer.holds.length + handed.length > 0);
-  assert.deepEqual([drainer.holds.map(({ oid, isForeign }) => [oid, isForeign]), handed], [[[7, true]], []]);
+  await until(() => drainer.held.all.length + handed.length > 0);
+  assert.deepEqual(
+    [drainer.held.all.map(({ oid, isForeign }) => [oid, isForeign]), handed],
+    [[[7, true]], []],
+  );
   home = 'server, 5';
   kept.wake();
   await until(() => handed.length > 0);
   assert.match(handed.join(), /\{"n":1\}/);
-  await until(() => drainer.holds.length === 0);
+  await until(() => drainer.held.all.length === 0);
   await drainer.close();
   await kept.close();
 });

@@ -4,8 +4,9 @@
  * nothing; never rejects. Only the position in the database says what has arrived: whatever is assumed here is read
  * from there again when anything was not as expected.
  *
- * Tables do not wait for each other: one that cannot be handed over is left out until the next pass. Requests that are another database's, or
- * whose master key is not here, are held: left on the disk, and looked at again when another database answers or a key has come.
+ * It runs from the time at which the spool is opened, and sleeps until the spool wakes it (`DatabaseSpool.wake`). While there is something to hand over,
+ * it looks now and then whether the database is back. Tables do not wait for each other: one that cannot be handed over is left out until
+ * the next pass.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs } from '../kit/backoff.ts';
@@ -14,11 +15,12 @@ import type { Target } from '../types/target.ts';
 import type { Closable } from '../kit/closer.ts';
 import { limits } from '../config/limits.ts';
 import type { DatabaseSpool } from './database-spool.ts';
-import { decodeTable } from './kept-request.ts';
+import { KeptTables } from './kept-tables.ts';
+import { HeldRequests } from './held-requests.ts';
 import type { SpooledTable } from './kept-request.ts';
 import { beginning } from './spool.ts';
 import type { Segment } from './segment.ts';
-import type { ReadPosition, Spool, SpooledRequests } from './spool.ts';
+import type { ReadPosition, Spool } from './spool.ts';
 import type { TableGate } from './table-order.ts';
 import type { SlowTables } from './hand-over-failure.ts';
 import { TableHandOver } from './table-hand-over.ts';
@@ -31,30 +33,11 @@ interface HandOverProgress {
   readonly home: string;
   /** By oid. */
   readonly positions: Map<number, bigint>;
-  /** What segments of version 1 say of their tables, by oid. */
-  readonly described: ReadonlyMap<number, SpooledTable>;
-  /** What the last record of each table says of it, by oid. */
-  readonly named: Map<number, DescribedTable>;
+  readonly tables: KeptTables;
   readonly slow: Map<number, SlowTables>;
   /** Everything before has arrived, or belongs to tables for which it never will. */
   place: ReadPosition;
 }
-
-interface DescribedTable {
-  readonly target: Buffer;
-  readonly table: SpooledTable | null;
-}
-
-/** Requests of a table that do not arrive, although the database takes others. */
-export interface StuckTable {
-  readonly spool: Spool;
-  /** Of the table in the database that they were kept for. */
-  readonly oid: number;
-  readonly isForeign: boolean;
-  readonly reason: string;
-}
-
-const noKey = 'the master key that they were sealed with is not here';
 
 export class Drainer implements Closable {
   readonly #kept: DatabaseSpool;
@@ -62,8 +45,8 @@ export class Drainer implements Closable {
   readonly #closing = new AbortController();
   readonly #ended: Promise<void>;
   readonly #progress = new Map<Spool, HandOverProgress>();
-  /** By `id/oid`. */
-  readonly #held = new Map<string, StuckTable>();
+  /** What does not arrive, and is left on the disk. */
+  readonly held: HeldRequests;
   /** headgate.home() of the database that an earlier process has served; null: not known. */
   readonly #homeBefore: string | null;
   #failures = 0;
@@ -71,12 +54,9 @@ export class Drainer implements Closable {
   constructor(kept: DatabaseSpool, stages: HandOverStages) {
     this.#kept = kept;
     this.#stages = stages;
+    this.held = new HeldRequests(kept.database, stages.observe);
     this.#homeBefore = kept.home;
     this.#ended = this.#run();
-  }
-
-  get holds(): readonly StuckTable[] {
-    return [...this.#held.values()];
   }
 
   async close(): Promise<void> {
@@ -162,69 +142,22 @@ export class Drainer implements Closable {
     const known = this.#progress.get(spool);
     // What is held was held for another database, or with fewer keys.
     const isOther = spool.unlock() || (known !== undefined && known.home !== home);
-    if (isOther) this.#release(spool);
+    if (isOther) this.held.release(spool);
+    const { database } = this.#kept;
+    const tables = known?.tables ?? new KeptTables(database, this.#stages.catalog, this.#homeBefore);
+    if (isOther || known === undefined) await tables.read(spool);
     // A database that was restored to an earlier state no longer has what it had.
     const isBack = [...(known?.positions ?? [])].some(([oid, it]) => it > (positions.get(oid) ?? 0n));
     const progress: HandOverProgress = {
       spool,
       home,
       positions: new Map(positions),
-      described: isOther || known === undefined ? await describedIn(spool) : known.described,
-      named: known?.named ?? new Map<number, DescribedTable>(),
+      tables,
       slow: known?.slow ?? new Map<number, SlowTables>(),
       place: isBack || isOther ? beginning : (known?.place ?? beginning),
     };
     this.#progress.set(spool, progress);
     return progress;
-  }
-
-  /** What a record says of its table; null: that cannot be read. */
-  #tableOf({ described, named }: HandOverProgress, { oid, target }: SpooledRequests): SpooledTable | null {
-    if (target === null) return described.get(oid) ?? this.#undescribed(described, oid);
-    const known = named.get(oid);
-    if (known?.target.equals(target) === true) return known.table;
-    const table = decodeTable(target);
-    // A copy: the target is a part of what was opened.
-    named.set(oid, { target: Buffer.from(target), table });
-    return table;
-  }
-
-  /** In version 1 a table is described once in a segment. The other tables of a spool, or the process that wrote it, were of the same database. */
-  #undescribed(described: ReadonlyMap<number, SpooledTable>, oid: number): SpooledTable | null {
-    const homes = new Set([...described.values()].map(({ home }) => home));
-    const [home = this.#homeBefore] = homes;
-    if (homes.size > 1 || home === null) return null;
-    const { database } = this.#kept;
-    const { schema = '', table = String(oid) } = this.#current(oid) ?? {};
-    return { database, schema, table, oid, home };
-  }
-
-  /** Whether requests belong to this database; if not, they are left where they are. */
-  #isOurs({ spool, home }: HandOverProgress, oid: number, table: SpooledTable | null): table is SpooledTable {
-    if (table?.home === home) return true;
-    const isForeign = table !== null;
-    const reason = isForeign
-      ? 'they were kept for another database of this name'
-      : 'the description of their table cannot be read';
-    this.#hold({ spool, oid, isForeign, reason });
-    return false;
-  }
-
-  #holdLocked({ spool, positions }: HandOverProgress, { last }: Segment): void {
-    for (const [oid, sequence] of last)
-      if (sequence > (positions.get(oid) ?? 0n)) this.#hold({ spool, oid, isForeign: false, reason: noKey });
-  }
-
-  #hold(hold: StuckTable): void {
-    const { spool, oid, reason } = hold;
-    const key = `${spool.id}/${oid}`;
-    if (this.#held.has(key)) return;
-    this.#held.set(key, hold);
-    this.#stages.observe({ kind: 'spool.held', database: this.#kept.database, spool: spool.id, reason });
-  }
-
-  #release(spool: Spool): void {
-    for (const [key, hold] of this.#held) if (hold.spool === spool) this.#held.delete(key);
   }
 
   /** `only`: a table whose gate is held for this; null: all tables. */
@@ -240,7 +173,7 @@ export class Drainer implements Closable {
       (only === null || oid === only) &&
       sequence > (positions.get(oid) ?? 0n) &&
       !blocked.has(oid) &&
-      !this.#held.has(`${spool.id}/${oid}`);
+      !this.held.has(spool, oid);
     const look = (table: TableHandOver, isOn: boolean): void => {
       if (isOn || table.began === null) return;
       blocked.add(table.oid);
@@ -251,11 +184,11 @@ export class Drainer implements Closable {
       for (const table of waiting.values()) look(table, await table.flush());
     };
     try {
-      const locked = (segment: Segment) => this.#holdLocked(progress, segment);
+      const locked = (segment: Segment) => this.held.holdLocked(progress, segment);
       for await (const record of spool.requests(before, wanted, locked)) {
         if (this.#closing.signal.aborted) break;
-        const name = this.#tableOf(progress, record);
-        if (!this.#isOurs(progress, record.oid, name)) continue;
+        const name = progress.tables.of(record);
+        if (!this.held.isOurs(progress, record.oid, name)) continue;
         const table = this.#tableFor(waiting, progress, name, held);
         table.push(record, before);
         before = record.place;
@@ -319,8 +252,8 @@ export class Drainer implements Closable {
   }
 
   #toldOf(oid: number): SpooledTable | null {
-    for (const { described, named } of this.#progress.values()) {
-      const table = named.get(oid)?.table ?? described.get(oid);
+    for (const { tables } of this.#progress.values()) {
+      const table = tables.last(oid);
       if (table !== undefined) return table;
     }
     return null;
@@ -337,7 +270,7 @@ export class Drainer implements Closable {
   }
 
   #hasArrived(spool: Spool, { oid }: TableGate): boolean {
-    if (this.#held.has(`${spool.id}/${oid}`)) return true;
+    if (this.held.has(spool, oid)) return true;
     const position = this.#progress.get(spool)?.positions.get(oid) ?? 0n;
     return spool.segments.every(({ last }) => (last.get(oid) ?? 0n) <= position);
   }
@@ -347,23 +280,12 @@ export class Drainer implements Closable {
     for (const spool of this.#kept.spools) {
       const progress = this.#progress.get(spool);
       if (progress !== undefined)
-        await spool.forget((oid) =>
-          this.#held.has(`${spool.id}/${oid}`) ? 0n : (progress.positions.get(oid) ?? 0n),
-        );
+        await spool.forget((oid) => (this.held.has(spool, oid) ? 0n : (progress.positions.get(oid) ?? 0n)));
       if (spool.segments.length > 0 || spool === this.#kept.own) continue;
       await this.#kept.remove(spool);
       this.#progress.delete(spool);
     }
   }
-}
-
-async function describedIn(spool: Spool): Promise<ReadonlyMap<number, SpooledTable>> {
-  const tables = new Map<number, SpooledTable>();
-  for (const [oid, bytes] of await spool.tables()) {
-    const table = decodeTable(bytes);
-    if (table !== null) tables.set(oid, table);
-  }
-  return tables;
 }
 
 function earlier(one: ReadPosition | null, other: ReadPosition): ReadPosition {

@@ -56,7 +56,7 @@ export function spoolState({ spool, catalog, settings }: ShownSpools): SpoolStat
   return {
     bytes: all.reduce((sum, { kept }) => sum + kept.bytes, 0),
     bytesMax: settings.spoolBytesMax,
-    held: all.reduce((sum, { drainer }) => sum + drainer.holds.length, 0),
+    held: all.reduce((sum, { drainer }) => sum + drainer.held.all.length, 0),
     quarantined: all.reduce((sum, { kept }) => sum + kept.health.quarantined.length, 0),
     tables,
   };
@@ -86,7 +86,7 @@ export function shownSpool(spool: Spools | null, database: string): Readonly<Rec
   const { kept, drainer: it } = open;
   const rows = [
     ...viewsOf(kept),
-    ...it.holds.map(({ spool, oid, isForeign, reason }) => ({
+    ...it.held.all.map(({ spool, oid, isForeign, reason }) => ({
       oid: isForeign ? 0 : oid,
       state: 'held',
       requests: spool.segments.reduce((sum, { counts }) => sum + (counts.get(oid)?.requests ?? 0), 0),
