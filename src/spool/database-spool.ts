@@ -92,16 +92,15 @@ export class DatabaseSpool implements Closable {
   async append(table: NamedTable, gate: TableGate, payload: Buffer): Promise<void> {
     this.admit(gate);
     gate.beginAppend();
-    let sequence: bigint | null = null;
     try {
       // Without a wait if it exists: requests are written in the order in which they get here.
       const own = this.#own ?? (await this.#makeOwn());
-      sequence = await own.writer.append(this.#appendable(table), payload);
+      await own.writer.append(this.#appendable(table), payload);
       this.shares.wrote(payload.length);
     } catch (error) {
       throw refusedFor(error);
     } finally {
-      gate.endAppend(sequence);
+      gate.endAppend();
     }
     this.wake();
   }

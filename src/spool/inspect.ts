@@ -12,7 +12,7 @@ import { decodeRequest, decodeTable, splitPayloads } from './kept-request.ts';
 import type { KeptHead, SpooledTable } from './kept-request.ts';
 import { quarantinedIn } from './quarantine.ts';
 import { reading, scanRecords } from './scan-records.ts';
-import { markOf, segmentNumber, segmentPath } from './segment.ts';
+import { segmentPath, segmentsIn } from './segment.ts';
 import type { SegmentPosition } from './segment.ts';
 
 export interface SegmentReport {
@@ -60,15 +60,9 @@ export async function inspectSpools(
       /[/\\][0-9a-f]{32}$/.test(path),
     )) {
       quarantined.push(...(await quarantinedIn(files, spool)).map(({ path }) => path));
-      const names = await files.list(spool);
-      const marks = new Map(names.flatMap((name) => markOf(name) ?? []).map((mark) => [mark.number, mark]));
-      const existing = new Set(names.map(segmentNumber).filter((number) => number !== null));
-      for (const number of [...new Set([...existing, ...marks.keys()])].toSorted((a, b) => a - b)) {
+      for (const { number, mark, exists } of await segmentsIn(files, spool)) {
         const path = segmentPath(spool, number);
-        const mark = marks.get(number) ?? null;
-        segments.push(
-          existing.has(number) ? await inspect(files, path, mark, ring, found) : missing(path, mark),
-        );
+        segments.push(exists ? await inspect(files, path, mark, ring, found) : missing(path, mark));
       }
     }
   return { segments, quarantined };

@@ -11,8 +11,8 @@ import { dirname, join } from 'node:path';
 import type { SpoolFile, SpoolFiles } from './files.ts';
 import { reading, scanRecords } from './scan-records.ts';
 import type { Damage } from './scan-records.ts';
-import { count, markPath, writtenOf } from './segment.ts';
-import type { SegmentPosition, Segment } from './segment.ts';
+import { count, markPath, recountAs, writtenOf } from './segment.ts';
+import type { Segment, SegmentCounts, SegmentPosition } from './segment.ts';
 
 /** A part that can no longer be read. */
 export interface UnreadablePart {
@@ -136,11 +136,7 @@ export async function quarantineFile(
 
 /** Counts the records of a segment again, without the parts that were put aside: nobody waits for those to arrive. */
 export async function recount(files: SpoolFiles, segment: Segment): Promise<void> {
-  const again: Pick<Segment, 'last' | 'counts' | 'requests'> = {
-    last: new Map(),
-    counts: new Map(),
-    requests: 0,
-  };
+  const again = { last: new Map<number, bigint>(), counts: new Map<number, SegmentCounts>() };
   await reading(files, segment.path, async (file) => {
     let stretch = writtenOf(segment);
     // More may be written meanwhile, and is counted where it is written.
@@ -153,10 +149,6 @@ export async function recount(files: SpoolFiles, segment: Segment): Promise<void
       }
       stretch = { ...stretch, from: stretch.to, to: segment.end, after };
     }
-    segment.requests = again.requests;
-    segment.last.clear();
-    for (const [oid, sequence] of again.last) segment.last.set(oid, sequence);
-    segment.counts.clear();
-    for (const [oid, of] of again.counts) segment.counts.set(oid, of);
+    recountAs(segment, again);
   });
 }

@@ -20,8 +20,8 @@ import { quarantine, quarantineFile, quarantineMark } from './quarantine.ts';
 import type { UnreadablePart } from './quarantine.ts';
 import { lastNonZero, reading, scanRecords } from './scan-records.ts';
 import type { Damage, Scanned } from './scan-records.ts';
-import { count, markOf, removeMarks, segmentNumber, segmentPath } from './segment.ts';
-import type { SegmentCounts, SegmentPosition, Segment } from './segment.ts';
+import { count, recountAs, removeMarks, segmentOf, segmentPath, segmentsIn } from './segment.ts';
+import type { FoundSegment, Segment, SegmentCounted, SegmentPosition } from './segment.ts';
 
 export interface Recovered {
   /** In order. Nothing is appended to any of them. */
@@ -43,10 +43,8 @@ export async function recover(
   return recovery;
 }
 
-/** A file as it was found; null: it is missing, or no plain file. */
-interface Headed {
-  readonly number: number;
-  readonly mark: SegmentPosition | null;
+interface Headed extends FoundSegment {
+  /** null: it is missing, or no plain file. */
   readonly found: FoundHeader | null;
 }
 
@@ -62,11 +60,7 @@ interface Doubt {
   readonly segment: Segment;
   readonly damage: Damage;
   /** What was counted of the segment before it, to undo what was counted after it. */
-  readonly before: {
-    readonly requests: number;
-    readonly last: ReadonlyMap<number, bigint>;
-    readonly counts: ReadonlyMap<number, SegmentCounts>;
-  };
+  readonly before: SegmentCounted;
 }
 
 class Recovery implements Recovered {
@@ -89,14 +83,10 @@ class Recovery implements Recovered {
   }
 
   async run(): Promise<void> {
-    const names = await this.#files.list(this.#folder);
-    const marks = new Map(names.flatMap((name) => markOf(name) ?? []).map((mark) => [mark.number, mark]));
-    const existing = new Set(names.map(segmentNumber).filter((number) => number !== null));
     const all: Headed[] = [];
-    for (const number of [...new Set([...existing, ...marks.keys()])].toSorted((a, b) => a - b)) {
+    for (const { number, mark, exists } of await segmentsIn(this.#files, this.#folder)) {
       this.nextNumber = number + 1;
-      const mark = marks.get(number) ?? null;
-      all.push({ number, mark, found: existing.has(number) ? await this.#headerOf(number, mark) : null });
+      all.push({ number, mark, exists, found: exists ? await this.#headerOf(number, mark) : null });
     }
     const nexts = new Map<number, Next>();
     for (const { number, found } of all) {
@@ -105,7 +95,7 @@ class Recovery implements Recovered {
       const { before, firstSequence } = header;
       nexts.set(before.number, { bytes: before.bytes, firstSequence });
     }
-    for (const one of all) await this.#take(one, existing.has(one.number), nexts.get(one.number) ?? null);
+    for (const one of all) await this.#take(one, nexts.get(one.number) ?? null);
     await this.#judgeLast();
   }
 
@@ -125,7 +115,7 @@ class Recovery implements Recovered {
     return header.number === number && header.spool.equals(this.#spool);
   }
 
-  async #take({ number, mark, found }: Headed, exists: boolean, next: Next | null): Promise<void> {
+  async #take({ number, mark, exists, found }: Headed, next: Next | null): Promise<void> {
     if (found === null) {
       if (mark !== null) await this.#markLost(mark, null, null);
       // Somebody has put it there: it is moved away unread.
@@ -157,20 +147,8 @@ class Recovery implements Recovered {
     next: Next | null,
   ): Promise<void> {
     const { number, version } = header;
-    const path = segmentPath(this.#folder, number);
-    const segment: Segment = {
-      number,
-      path,
-      header,
-      mark,
-      key: keyOf(header, this.#ring),
-      fileBytes: size,
-      end: headerBytes,
-      last: new Map(),
-      counts: new Map(),
-      requests: 0,
-      damaged: new Set(),
-    };
+    const key = keyOf(header, this.#ring);
+    const segment = segmentOf(this.#folder, header, { mark, key, fileBytes: size });
     this.segments.push(segment);
     const from = damagedAt ?? 0;
     const ofHeader = { from, to: from + headerBytes, oid: null, requests: 0 };
@@ -186,7 +164,7 @@ class Recovery implements Recovered {
       after: this.nextSequence - 1n,
       next: next?.firstSequence ?? null,
     };
-    await reading(this.#files, path, async (file) => {
+    await reading(this.#files, segment.path, async (file) => {
       for await (const found of scanRecords(file, stretch)) await this.#count(segment, found);
     });
     // All of it was on the disk when the next segment was begun, or when it was cut.
@@ -209,8 +187,7 @@ class Recovery implements Recovered {
 
   async #count(segment: Segment, found: Scanned): Promise<void> {
     if (found.is === 'damage') {
-      const { requests, last, counts } = segment;
-      const before = { requests, last: new Map(last), counts: new Map(counts) };
+      const before = { last: new Map(segment.last), counts: new Map(segment.counts) };
       this.#doubts.push({ segment, damage: found, before });
       return;
     }
@@ -240,11 +217,7 @@ class Recovery implements Recovered {
       const name = `${segment.number}.seg`;
       this.lost.push({ segment: name, bytes: to - from, reason: 'unfinished', kept: null, requests: null });
       segment.end = from;
-      segment.requests = before.requests;
-      segment.last.clear();
-      for (const [id, sequence] of before.last) segment.last.set(id, sequence);
-      segment.counts.clear();
-      for (const [id, of] of before.counts) segment.counts.set(id, of);
+      recountAs(segment, before);
     }
     this.#doubts = [];
   }

@@ -11,7 +11,7 @@ import type { SpoolFile, SpoolFiles } from './files.ts';
 import { headerBytes, recordsEnd } from './format.ts';
 import { encodeHeader, segmentKey } from './headers.ts';
 import { NotKept } from './not-kept.ts';
-import { markPath, removeMarks, segmentPath } from './segment.ts';
+import { markPath, removeMarks, segmentOf, segmentPath } from './segment.ts';
 import type { Segment, SegmentPosition } from './segment.ts';
 
 export interface SegmentFilesOptions {
@@ -166,19 +166,7 @@ export class SegmentFiles {
       before: this.#last === null ? null : { number: this.#last.number, bytes: this.#last.end },
     };
     const key = segmentKey(masterKey, header);
-    const segment: Segment = {
-      number,
-      path: segmentPath(folder, number),
-      header,
-      mark,
-      key,
-      fileBytes,
-      end: headerBytes,
-      last: new Map(),
-      counts: new Map(),
-      requests: 0,
-      damaged: new Set(),
-    };
+    const segment = segmentOf(folder, header, { mark, key, fileBytes });
     this.#open = { segment, file, key };
     try {
       for (const place of [0, fileBytes - headerBytes]) await file.write([encodeHeader(header)], place);

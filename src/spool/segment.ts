@@ -25,10 +25,19 @@ export interface Segment {
   readonly last: Map<number, bigint>;
   /** What it holds of each table, by the table's oid. */
   readonly counts: Map<number, SegmentCounts>;
-  /** Requests that it holds. */
-  requests: number;
   /** Where parts begin that cannot be read, and were reported and put aside. */
   readonly damaged: Set<number>;
+}
+
+export interface FoundSegment extends Pick<Segment, 'number' | 'mark'> {
+  /** There is something of its name. */
+  readonly exists: boolean;
+}
+
+/** What was counted in a segment. */
+export interface SegmentCounted {
+  readonly last: ReadonlyMap<number, bigint>;
+  readonly counts: ReadonlyMap<number, SegmentCounts>;
 }
 
 export interface SegmentCounts {
@@ -56,13 +65,12 @@ export async function removeMarks(
 
 /** Counts a record of a table's requests, up to this sequence, of so many bytes. */
 export function count(
-  segment: Pick<Segment, 'requests' | 'counts' | 'last'>,
+  segment: Pick<Segment, 'counts' | 'last'>,
   { table: oid, sequence, requests }: Pick<RecordHead, 'table' | 'sequence' | 'requests'>,
   bytes: number,
 ): void {
   // It describes a table.
   if (requests === 0) return;
-  segment.requests += requests;
   const known = segment.counts.get(oid);
   segment.counts.set(oid, {
     requests: (known?.requests ?? 0) + requests,
@@ -71,8 +79,38 @@ export function count(
   segment.last.set(oid, sequence);
 }
 
+/** Counts what a segment holds anew. */
+export function recountAs({ last, counts }: Segment, now: SegmentCounted): void {
+  last.clear();
+  for (const [oid, sequence] of now.last) last.set(oid, sequence);
+  counts.clear();
+  for (const [oid, of] of now.counts) counts.set(oid, of);
+}
+
+/** A segment of a folder, in which nothing was counted yet. */
+export function segmentOf(
+  folder: string,
+  header: SegmentHeader,
+  known: Pick<Segment, 'mark' | 'key' | 'fileBytes'>,
+): Segment {
+  const { number } = header;
+  const path = segmentPath(folder, number);
+  const counted = { last: new Map<number, bigint>(), counts: new Map<number, SegmentCounts>() };
+  return { number, path, header, ...known, end: headerBytes, ...counted, damaged: new Set() };
+}
+
+/** The segments that a folder has, or should have, in order: with the name of a segment, or a mark. */
+export async function segmentsIn(files: SpoolFiles, folder: string): Promise<readonly FoundSegment[]> {
+  const names = await files.list(folder);
+  const marks = new Map(names.flatMap((name) => markOf(name) ?? []).map((mark) => [mark.number, mark]));
+  const existing = new Set(names.map(segmentNumber).filter((number) => number !== null));
+  return [...new Set([...existing, ...marks.keys()])]
+    .toSorted((a, b) => a - b)
+    .map((number) => ({ number, mark: marks.get(number) ?? null, exists: existing.has(number) }));
+}
+
 /** null: not the name of a segment. */
-export function segmentNumber(name: string): number | null {
+function segmentNumber(name: string): number | null {
   return /^0{10}\d{10}\.seg$/.test(name) ? Number(name.slice(0, 20)) : null;
 }
 
@@ -91,7 +129,7 @@ export interface SegmentPosition {
 }
 
 /** null: not the name of such a file. */
-export function markOf(name: string): SegmentPosition | null {
+function markOf(name: string): SegmentPosition | null {
   const [, number, fileBytes] = /^0{10}(\d{10})-(\d{1,10})\.made$/.exec(name) ?? [];
   return number === undefined ? null : { number: Number(number), fileBytes: Number(fileBytes) };
 }

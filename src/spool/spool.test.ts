@@ -10,6 +10,7 @@ import { decodeHeader } from './headers.ts';
 import { splitPayloads } from './kept-request.ts';
 import { NotKept } from './not-kept.ts';
 import type { UnreadablePart } from './quarantine.ts';
+import type { Segment } from './segment.ts';
 import { beginning, Spool } from './spool.ts';
 import type { SpoolOptions } from './spool.ts';
 import type { Appendable } from './writer.ts';
@@ -49,6 +50,8 @@ async function read(spool: Spool): Promise<{ readonly oid: number; readonly text
     );
   return all;
 }
+
+const requestsIn = ({ counts }: Segment) => [...counts.values()].reduce((sum, it) => sum + it.requests, 0);
 
 const texts = async (spool: Spool) => (await read(spool)).map(({ text }) => text);
 
@@ -164,7 +167,7 @@ suite('the spool keeps requests on disk', () => {
       ]);
       assert.deepEqual(files.contents.get(kept), bytes.subarray(from, segment.end));
       assert.equal(segment.last.get(1), 1n);
-      assert.equal(segment.requests, 2);
+      assert.equal(requestsIn(segment), 2);
       await append(spool, ['fourth'], 1);
       assert.deepEqual(await texts(spool), ['first', 'second', 'fourth']);
       assert.equal(segment.last.get(1), 4n);
@@ -216,7 +219,7 @@ suite('the spool keeps requests on disk', () => {
       const after = await Spool.open(optionsFor(left, { segmentBytes: 2_048 }), id);
       const there = await texts(after);
       assert.deepEqual(there, given.slice(0, there.length));
-      assert(there.length >= given.length - last.requests);
+      assert(there.length >= given.length - requestsIn(last));
     }
     const strange: [string, Buffer | null][] = [
       [`${folder}/00000000000000000099.seg`, files.contents.get(first.path) ?? null],

@@ -26,8 +26,6 @@ export class TableGate {
   sinceMs: number | null = null;
   /** Why what is kept does not arrive; null: it does, or nothing has been tried. */
   reason: string | null = null;
-  /** The last sequence that the spool of this process has given to a request of this table. */
-  lastAppended = 0n;
 
   constructor(oid: number) {
     this.oid = oid;
@@ -40,11 +38,6 @@ export class TableGate {
   /** Resolves when the state has changed. */
   get turn(): Promise<void> {
     return this.#turn.promise;
-  }
-
-  /** Requests that are being written. */
-  get appending(): number {
-    return this.#appending;
   }
 
   /** Resolves when nothing is being written any more of what was being written at the call. */
@@ -73,10 +66,9 @@ export class TableGate {
     this.#appending += 1;
   }
 
-  /** `sequence` null: the request is not kept. */
-  endAppend(sequence: bigint | null): void {
+  /** Whether it is kept or not. */
+  endAppend(): void {
     this.#appending -= 1;
-    if (sequence !== null && sequence > this.lastAppended) this.lastAppended = sequence;
     if (this.#appending > 0) return;
     const written = this.#written;
     this.#written = deferred();
