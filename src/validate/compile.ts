@@ -58,14 +58,14 @@ export function constantValue(node: Node, values: BoundValues): Value {
   }
 }
 
-export function programOf(root: Node, values: BoundValues): Program {
-  const headers = HeaderSlots.of(reachable(root));
-  const { evaluate, shared } = new Compiler(values, headers).compile(root);
-  return new Program(evaluate, headers, shared);
-}
-
 /** Wraps the closure of every node as it is created, for EXPLAIN VALIDATE. */
 export type Trace = (node: Node, closure: Evaluate) => Evaluate;
+
+export function programOf(root: Node, values: BoundValues, trace: Trace | null = null): Program {
+  const headers = HeaderSlots.of(reachable(root));
+  const { evaluate, shared } = new Compiler(values, headers, trace).compile(root);
+  return new Program(evaluate, headers, shared);
+}
 
 export class Compiler {
   readonly #values: BoundValues;

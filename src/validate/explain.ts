@@ -10,12 +10,11 @@ import { limits } from '../config/limits.ts';
 import {
   type BoundValues,
   compileCheck,
-  Compiler,
   constantValue,
   isEmptyValue,
+  programOf,
   type Trace,
 } from './compile.ts';
-import { emptyContext, HeaderSlots } from './program.ts';
 import { type Evaluation, Reasons, type NodeResult, ageOf, messageOf } from './explain-reason.ts';
 import { parseExpression, typeExpression } from './expression.ts';
 import { type Node, childrenOf, isPublicCall, reachable } from './node.ts';
@@ -315,13 +314,11 @@ function traced(root: Node, values: BoundValues, request: CheckRequest): Map<num
       throw error;
     }
   };
-  const headers = HeaderSlots.of(reachable(root));
-  headers.fill(request);
-  const { evaluate, shared } = new Compiler(values, headers, trace).compile(root);
+  const program = programOf(root, values, trace);
   // Parts that are the same for every request were computed while compiling; only now is it seen whether this request needs them.
   results.delete(root.id);
   try {
-    evaluate({ ...emptyContext(headers, shared), request });
+    program.run(request);
   } catch {
     // The error is among the results.
   }

@@ -32,7 +32,12 @@ export class Program {
   /** `shared`: how many values several places need. */
   constructor(evaluate: Evaluate, headers: HeaderSlots, shared: number) {
     this.#evaluate = evaluate;
-    this.#context = { ...emptyContext(headers, shared), request: noRequest };
+    this.#context = {
+      request: noRequest,
+      headers,
+      shared: Array.from({ length: shared }, () => unset),
+      left: limits.expressionReadBytesMax,
+    };
   }
 
   /** Throws EvaluationError; undefined: a header that the expression names arrived twice. */
@@ -107,14 +112,6 @@ export const noRequest: CheckRequest = {
   arrivedAtMs: 0,
   body: Buffer.alloc(0),
 };
-
-export function emptyContext(headers: HeaderSlots, shared: number): Omit<Context, 'request'> {
-  return {
-    headers,
-    shared: Array.from({ length: shared }, () => unset),
-    left: limits.expressionReadBytesMax,
-  };
-}
 
 /** `headers`: where a request's values are found. */
 export function headerOf(node: NodeOf<'header'>, headers: HeaderSlots): Evaluate {
