@@ -54,7 +54,6 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       failed: (error) => observe({ kind: 'request.failed', requestId: randomUUID(), error }),
     },
     http,
-    null,
   );
   const address = await server.listen(options);
   const drain = (): Promise<void> => {

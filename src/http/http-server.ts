@@ -18,7 +18,6 @@ import { answerHalfClosed, createHttpDoor } from './server.ts';
 import type { NodeServer } from './server.ts';
 import { HttpStopping } from './stopping.ts';
 import { ParserEvents } from './parser-events.ts';
-import type { Offers } from './parser-events.ts';
 import { ReceivedRequests } from './requests.ts';
 import type { HttpHandler, LiveRequest, ServerContext } from './requests.ts';
 
@@ -55,11 +54,11 @@ export class HttpServer<E extends LiveRequest> {
   readonly #limits: Limits;
   /** How it stops: opened sockets are entered there. */
   readonly stopping: HttpStopping;
+  /** What Node's parser reports. */
+  readonly events: ParserEvents<E>;
   readonly #requests: ReceivedRequests<E>;
-  readonly #events: ParserEvents<E>;
 
-  /** `offers`: null: every offer to continue in another protocol is ignored. */
-  constructor(options: HttpServerOptions, handler: HttpHandler<E>, offers: Offers | null) {
+  constructor(options: HttpServerOptions, handler: HttpHandler<E>) {
     const { limits, gate, now } = options;
     this.#options = options;
     this.#limits = limits;
@@ -74,17 +73,12 @@ export class HttpServer<E extends LiveRequest> {
       draining: false,
     };
     this.#requests = new ReceivedRequests(this.context, handler, options.impatient);
-    this.#events = new ParserEvents(this.context, handler, this.#requests, offers);
+    this.events = new ParserEvents(this.context, handler, this.#requests);
     this.stopping = new HttpStopping(this.context, this.#requests);
   }
 
   get load(): { readonly connections: number; readonly bytesInFlight: number } {
     return { connections: this.#requests.connections.size, bytesInFlight: this.context.inFlight.held };
-  }
-
-  /** Ends a connection that Node's HTTP server has released, with a message. */
-  refuseTunnel(socket: Socket, why: Refusal): void {
-    this.#events.refuseTunnel(socket, why);
   }
 
   /** Port 0 picks a free one. */
@@ -129,7 +123,7 @@ export class HttpServer<E extends LiveRequest> {
       if (fast === null) server.emit('connection', socket);
       else fast.add(socket, connection);
     });
-    this.#events.of(http);
+    this.events.of(http);
     return http;
   }
 
@@ -143,7 +137,7 @@ export class HttpServer<E extends LiveRequest> {
       answersHalfClosed,
       requests: this.#requests,
       handOver: (socket) => parser.emit('connection', socket),
-      expired: (socket) => this.#events.unreadable(nothingCame, socket),
+      expired: (socket) => this.events.unreadable(nothingCame, socket),
     });
     this.stopping.fast.push(fast);
     return fast;

@@ -1,9 +1,8 @@
 /**
- * Answers that Node writes: to requests that its parser has read. Takes the response of the request, and what to write; a body in one piece, at the speed
- * of its reader, or one without an end of its own. Touches nothing but the response.
+ * Answers that Node writes: to requests that its parser has read. Takes the response of the request, and what to write. Touches nothing but the
+ * response.
  */
 import type { ServerResponse } from 'node:http';
-import { Readable } from 'node:stream';
 
 /** `headers`: names and values in turn; `closes`: the answer ends its connection. */
 export function writeHead(
@@ -33,39 +32,4 @@ function endInOneWrite(response: ServerResponse, body: string): boolean {
   message._header += body;
   response.end();
   return true;
-}
-
-/** A body that is sent as fast as its reader reads. */
-export function pipeBody(response: ServerResponse, pieces: Iterable<Buffer>): void {
-  const source = Readable.from(pieces);
-  // The end of the connection tells a partial answer from a whole one.
-  source.on('error', () => response.destroy());
-  source.pipe(response);
-}
-
-/**
- * For a body that has no end of its own: the returned function writes a piece, or the end (null), and resolves when there is
- * room for another one; with false if nobody reads it any more, or its reader has read nothing for `pauseMs`.
- */
-export function bodyWriter(
-  response: ServerResponse,
-  pauseMs: number,
-  isOver: () => boolean,
-): (piece: Buffer | null) => Promise<boolean> {
-  return async (piece) => {
-    if (response.destroyed || isOver()) return false;
-    if (piece === null) response.end();
-    else if (!response.write(piece)) {
-      const timer = setTimeout(() => response.destroy(), pauseMs);
-      await new Promise<void>((resolve) => {
-        const settle = (): void => {
-          clearTimeout(timer);
-          response.off('drain', settle).off('close', settle);
-          resolve();
-        };
-        response.on('drain', settle).on('close', settle);
-      });
-    }
-    return !response.destroyed;
-  };
 }

@@ -16,7 +16,7 @@ import type { NodeServer } from './server.ts';
 
 const tooManyChunks = refusal('malformed_request', 'the body comes in too many small chunks');
 
-/** What a door does with requests that offer to continue in another protocol. */
+/** What a door does with requests that offer to continue in another protocol: the WebSockets of listen/websocket.ts. */
 export interface Offers {
   /** null: the offer is taken; otherwise it is ignored, and an ordinary request follows. */
   refusal(request: IncomingMessage, connection: Connection): Refusal | null;
@@ -24,18 +24,13 @@ export interface Offers {
 }
 
 export class ParserEvents<E extends LiveRequest> {
+  /** Who takes offers; null: every offer is ignored. */
+  offers: Offers | null = null;
   readonly #context: ServerContext;
   readonly #handler: HttpHandler<E>;
   readonly #requests: ReceivedRequests<E>;
-  readonly #offers: Offers | null;
 
-  constructor(
-    context: ServerContext,
-    handler: HttpHandler<E>,
-    requests: ReceivedRequests<E>,
-    offers: Offers | null,
-  ) {
-    this.#offers = offers;
+  constructor(context: ServerContext, handler: HttpHandler<E>, requests: ReceivedRequests<E>) {
     this.#context = context;
     this.#handler = handler;
     this.#requests = requests;
@@ -92,7 +87,7 @@ export class ParserEvents<E extends LiveRequest> {
    * the socket; the answers owed on it are written before anything else.
    */
   #offered(http: NodeServer, request: IncomingMessage, socket: Socket, head: Buffer): void {
-    const offers = this.#offers;
+    const { offers } = this;
     const connection = this.#requests.connections.get(socket);
     connection?.parser.release();
     withoutFetched(request);

@@ -3,10 +3,11 @@
  * and writes answers at the speed of their readers. Refuses a body as body-stream.ts does.
  */
 import type { ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
 import type { Refusal } from '../errors/refusals.ts';
 import type { BodyPieces, PiecesRules } from './body-stream.ts';
 import { Exchange } from './exchange.ts';
-import { bodyWriter, pipeBody, writeHead } from './node-answer.ts';
+import { writeHead } from './node-answer.ts';
 import { FastAnswer } from './plain-messages.ts';
 
 export abstract class StreamExchange extends Exchange {
@@ -49,10 +50,16 @@ export abstract class StreamExchange extends Exchange {
     if (!this.beginAnswer()) return;
     const response = this.nodeResponse;
     writeHead(response, status, headers, this.decideOnClosing());
-    pipeBody(response, pieces);
+    const source = Readable.from(pieces);
+    // The end of the connection tells a partial answer from a whole one.
+    source.on('error', () => response.destroy());
+    source.pipe(response);
   }
 
-  /** The same for a body that has no end of its own; returns as `bodyWriter` does. */
+  /**
+   * The same for a body that has no end of its own: the returned function writes a piece, or the end (null), and resolves when there is
+   * room for another one; with false if nobody reads it any more, or its reader has read nothing for `pauseMs`.
+   */
   protected writeOn(
     status: number,
     headers: readonly string[],
@@ -61,6 +68,24 @@ export abstract class StreamExchange extends Exchange {
     if (!this.beginAnswer()) return async () => false;
     const response = this.nodeResponse;
     writeHead(response, status, headers, this.decideOnClosing());
-    return bodyWriter(response, pauseMs, () => this.hasEnded);
+    return async (piece) => {
+      if (response.destroyed || this.hasEnded) return false;
+      if (piece === null) response.end();
+      else if (!response.write(piece)) await drained(response, pauseMs);
+      return !response.destroyed;
+    };
   }
+}
+
+/** Resolves when the response takes more, or is closed; closes it after `pauseMs`. */
+function drained(response: ServerResponse, pauseMs: number): Promise<void> {
+  const timer = setTimeout(() => response.destroy(), pauseMs);
+  return new Promise((resolve) => {
+    const settle = (): void => {
+      clearTimeout(timer);
+      response.off('drain', settle).off('close', settle);
+      resolve();
+    };
+    response.on('drain', settle).on('close', settle);
+  });
 }

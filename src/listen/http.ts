@@ -1,9 +1,7 @@
 /**
  * The webhook listener: opens and closes it. Takes sockets on one address; the requests that come on them are served one by one
- * (webhook-exchange.ts), and WebSockets begin (websocket.ts). Itself refuses malformed HTTP and offers of other protocols. Touches nothing but its
- * sockets.
+ * (webhook-exchange.ts), and WebSockets begin (websocket.ts). Touches nothing but its sockets.
  */
-import type { IncomingMessage } from 'node:http';
 import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { Admission } from '../access/admission.ts';
@@ -19,14 +17,10 @@ import type { Limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
 import { refusal } from '../errors/refusals.ts';
-import type { Refusal } from '../errors/refusals.ts';
-import { handshakeRefusal, originRule, WebSocketDoor } from './websocket.ts';
-import type { OriginRule } from './websocket.ts';
+import { originRule, WebSocketDoor } from './websocket.ts';
 import { createRefusalReplies } from './refusal-reply.ts';
-import { isIngestTarget, webhookPrefix } from '../ingest/routes.ts';
+import { webhookPrefix } from '../ingest/routes.ts';
 import { Backlogs } from './unacked.ts';
-import type { Offers } from '../http/parser-events.ts';
-import type { Connection, ServerContext } from '../http/requests.ts';
 import { WebhookRequests } from './webhook-exchange.ts';
 import type { WebhookExchange } from './webhook-exchange.ts';
 
@@ -85,15 +79,13 @@ class HttpListener implements Listener {
   readonly #limits: Limits;
   readonly #server: HttpServer<WebhookExchange>;
   readonly #websockets: WebSocketDoor | null;
-  /** null: there is no door for WebSockets. */
-  readonly #mayOpen: OriginRule | null;
   #closing: Promise<void> | null = null;
 
   constructor(options: ListenerOptions) {
     const { observe, streams, now, gate = null, tls = null, tracer = null, bodyBytesMax } = options;
     const limits = options.limits ?? allLimits;
     this.#limits = limits;
-    this.#mayOpen = streams === undefined ? null : originRule(options.websocketOrigins ?? null);
+    const mayOpen = streams === undefined ? null : originRule(options.websocketOrigins ?? null);
     const requests = new WebhookRequests({
       ingest: options.ingest,
       handshakes: options.handshakes ?? null,
@@ -103,12 +95,8 @@ class HttpListener implements Listener {
       refusalReply: createRefusalReplies(options.random ?? Math.random, limits.retryAfterSecondsMax),
       tracer,
       scheme: tls === null ? 'http' : 'https',
-      mayOpen: this.#mayOpen,
+      mayOpen,
     });
-    const offers: Offers = {
-      refusal: (request, connection) => this.#offerRefusal(request, connection),
-      take: (request, socket, head) => this.#websockets?.upgrade(request, socket, head),
-    };
     const bounds = {
       connectionsMax: limits.listenConnectionsMax,
       requestTimeoutMs: limits.requestTimeoutMs,
@@ -119,20 +107,15 @@ class HttpListener implements Listener {
       fastPrefixes: options.fastPath === false ? null : [webhookPrefix],
     };
     const failed = (error: Error) => observe({ kind: 'request.failed', requestId: randomUUID(), error });
-    this.#server = new HttpServer({ ...bounds, tls, gate, limits, now, failed }, requests, offers);
+    this.#server = new HttpServer({ ...bounds, tls, gate, limits, now, failed }, requests);
+    const { context, events } = this.#server;
     const backlogs = new Backlogs(limits);
     const scheme = tls === null ? 'ws' : 'wss';
     this.#websockets =
-      streams === undefined
+      streams === undefined || mayOpen === null
         ? null
-        : new WebSocketDoor({ ...this.#context, observe, streams, backlogs, tracer, scheme });
-    if (this.#websockets !== null)
-      this.#websockets.onRefused = (socket) =>
-        this.#server.refuseTunnel(socket, refusal('malformed_request'));
-  }
-
-  get #context(): ServerContext {
-    return this.#server.context;
+        : new WebSocketDoor({ ...context, observe, streams, backlogs, tracer, scheme }, mayOpen, events);
+    events.offers = this.#websockets;
   }
 
   get load(): Listener['load'] {
@@ -163,17 +146,5 @@ class HttpListener implements Listener {
     this.drain();
     this.#websockets?.close();
     await this.#server.stopping.close(this.#limits.drainMs);
-  }
-
-  /** null: it becomes a WebSocket. */
-  #offerRefusal(request: IncomingMessage, connection: Connection): Refusal | null {
-    const { draining, inFlight, gate } = this.#context;
-    if (this.#mayOpen === null || !isIngestTarget(request.url ?? '')) return refusal('not_found');
-    if (draining) return refusal('draining');
-    if (inFlight.exhausted) inFlight.relieve();
-    if (inFlight.exhausted) return refusal('overloaded');
-    const refused = handshakeRefusal(request, this.#mayOpen);
-    // Last, because it counts: an offer that is ignored is counted as the request that it then is.
-    return refused ?? gate?.refuses(gate.clientAddress(connection.remoteAddress, request)) ?? null;
   }
 }

@@ -2,8 +2,8 @@
  * The WebSocket door of the webhook listener. Takes connections that ask for an upgrade, completes
  * the handshake and gives each a session; keeps the sessions within the bytes in flight, supervises those that are
  * silent or slow, and closes them when Headgate stops. Touches nothing but its sockets.
- * Refuses with `not_found`, `malformed_path`, `upgrade_required`, `origin_refused`, `malformed_request` what must not become a WebSocket; whether
- * the table exists is checked later, with the first frame.
+ * Refuses with `not_found`, `malformed_path`, `upgrade_required`, `origin_refused`, `malformed_request`, `draining`, `overloaded` what must not become
+ * a WebSocket; whether the table exists is checked later, with the first frame.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
@@ -11,10 +11,11 @@ import { WebSocketServer } from 'ws';
 import type { Limits } from '../config/limits.ts';
 import { SocketSession } from './socket-session.ts';
 import type { SocketContext } from './socket-session.ts';
-import type { HttpRequest } from '../http/requests.ts';
+import type { Offers, ParserEvents } from '../http/parser-events.ts';
+import type { Connection, HttpRequest, LiveRequest } from '../http/requests.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { ingestRoute } from '../ingest/routes.ts';
+import { ingestRoute, isIngestTarget } from '../ingest/routes.ts';
 
 /** Sixteen bytes in base64 (RFC 6455 §4.1). */
 const keyPattern = /^[+/0-9A-Za-z]{22}==$/;
@@ -56,16 +57,22 @@ export function handshakeRefusal(request: HttpRequest, mayOpen: OriginRule): Ref
 /** Longest pause between two checks of the sessions, ms. */
 const sweepIntervalMs = 250;
 
-export class WebSocketDoor {
+export class WebSocketDoor implements Offers {
   readonly #room: SocketContext;
+  readonly #mayOpen: OriginRule;
   readonly #server: WebSocketServer;
   readonly #sessions = new Set<SocketSession>();
   readonly #sweeper: NodeJS.Timeout;
   #starving = false;
   #draining = false;
 
-  constructor(room: SocketContext) {
+  constructor(
+    room: SocketContext,
+    mayOpen: OriginRule,
+    events: Pick<ParserEvents<LiveRequest>, 'refuseTunnel'>,
+  ) {
     this.#room = room;
+    this.#mayOpen = mayOpen;
     const { limits } = room;
     this.#server = new WebSocketServer({
       noServer: true,
@@ -79,16 +86,27 @@ export class WebSocketDoor {
       // No subprotocol is known here; a client that asks for one and needs it sees in the answer that it has none.
       handleProtocols: () => false,
     } as ConstructorParameters<typeof WebSocketServer>[0]);
+    // If the handshake itself is invalid, there is no response any more to write the refusal with.
+    this.#server.on('wsClientError', (_error, socket) =>
+      events.refuseTunnel(socket as Socket, refusal('malformed_request')),
+    );
     this.#sweeper = setInterval(() => this.#sweep(), interval(limits));
     this.#sweeper.unref();
   }
 
-  /** `refuse` is called if the handshake itself is invalid; there is no response any more to write the refusal with. */
-  set onRefused(refuse: (socket: Socket) => void) {
-    this.#server.on('wsClientError', (_error, socket) => refuse(socket as Socket));
+  /** null: it becomes a WebSocket. */
+  refusal(request: IncomingMessage, connection: Connection): Refusal | null {
+    const { inFlight, gate } = this.#room;
+    if (!isIngestTarget(request.url ?? '')) return refusal('not_found');
+    if (this.#draining) return refusal('draining');
+    if (inFlight.exhausted) inFlight.relieve();
+    if (inFlight.exhausted) return refusal('overloaded');
+    const refused = handshakeRefusal(request, this.#mayOpen);
+    // Last, because it counts: an offer that is ignored is counted as the request that it then is.
+    return refused ?? gate?.refuses(gate.clientAddress(connection.remoteAddress, request)) ?? null;
   }
 
-  upgrade(request: IncomingMessage, socket: Socket, head: Buffer): void {
+  take(request: IncomingMessage, socket: Socket, head: Buffer): void {
     this.#server.handleUpgrade(request, socket, head, (ws) => {
       const session = new SocketSession(this.#room, ws, socket, request);
       this.#sessions.add(session);
