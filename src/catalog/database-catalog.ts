@@ -36,7 +36,7 @@ import { CatalogWatcher } from './watcher.ts';
 import type { AskedTable, WatcherContext } from './watcher.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import type { Sealing } from '../secrets/sealing.ts';
-import { keyOfName } from './snapshot.ts';
+import { keyOfName } from './database-tables.ts';
 import type { CatalogRow } from './catalog-rows.ts';
 
 /** What the catalogs of all databases share. */

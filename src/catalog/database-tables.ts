@@ -6,11 +6,40 @@
  *
  * It is written by those who keep it true: watcher.ts says what the engine has confirmed, snapshot-cache.ts what is in doubt and what was read.
  */
+import { rememberedOf } from '../kit/memoize.ts';
 import type { TableName } from '../observe/observations.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { Target } from '../types/target.ts';
-import { emptySnapshot, keyOfName } from './snapshot.ts';
-import type { Snapshot } from './snapshot.ts';
+
+/** An immutable picture of the tables, made by `nextSnapshot` (target.ts). Those that cannot be read are in it as unusable, each with the reason. */
+export interface Snapshot {
+  readonly version: number;
+  readonly tables: ReadonlyMap<string, Target>;
+  /** What each Target was made from, to keep Targets that did not change. */
+  readonly sources: ReadonlyMap<string, string>;
+  /** Tables that cannot be used, with the reason; never with a value of a secret. */
+  readonly unusable: ReadonlyMap<string, string>;
+  /** Tables with an ANSWER that cannot be used, with the reason. */
+  readonly unanswering: ReadonlyMap<string, string>;
+}
+
+export const emptySnapshot: Snapshot = {
+  version: 0,
+  tables: new Map(),
+  sources: new Map(),
+  unusable: new Map(),
+  unanswering: new Map(),
+};
+
+export function tableKey(schema: string, table: string): string {
+  // NUL cannot occur in a name, so no two pairs share a key.
+  return `${schema}\0${table}`;
+}
+
+/** The key of a table in `tables`. Remembered per name object: the same objects are looked up again and again. */
+export const keyOfName = rememberedOf(({ schema, table }: Pick<TableName, 'schema' | 'table'>) =>
+  tableKey(schema, table),
+);
 
 /** As database-catalog.ts explains them. */
 export type CatalogState = 'connecting' | 'watching' | 'absent' | 'closed';

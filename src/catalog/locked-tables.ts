@@ -7,7 +7,8 @@ import type { ClientBase } from 'pg';
 import { faultOf, isConnectionLost, lockNotAvailable, sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../config/limits.ts';
 import type { StageContext } from '../observe/context.ts';
-import { listed, oidsOf, pinned } from './queries.ts';
+import { listed, oidsOf, pinned, readTables } from './queries.ts';
+import type { TableRows } from './queries.ts';
 
 /** Reads these tables, by oid. */
 type Read<T> = (oids: readonly number[]) => Promise<T>;
@@ -42,10 +43,12 @@ export class LeftOutTables {
     return this.#left.faulty.get(oid) ?? (this.#left.locked.includes(oid) ? 'locked' : null);
   }
 
-  /** Reads these tables but for those that have to be left out. Throws what `read` throws if that has to do with no table. */
-  async readOthers<T>(client: ClientBase, oids: readonly number[], read: Read<T>): Promise<T> {
+  /** Reads these tables but for those that have to be left out. Throws the engine's error if that has to do with no table. */
+  async readOthers(client: ClientBase, oids: readonly number[]): Promise<TableRows> {
     const { clock } = this.#context;
-    const { read: rows, ...left } = await readAround(client, oids, this.#known(), read);
+    const { read: rows, ...left } = await readAround(client, oids, this.#known(), (which) =>
+      readTables(client, which),
+    );
     if (this.#left.faulty.size === 0 || left.faulty.size === 0) this.#faultyAtMs = clock();
     this.#left = left;
     return rows;

@@ -9,9 +9,10 @@ import type { ClientBase } from 'pg';
 import type { StageContext } from '../observe/context.ts';
 import { DatabaseTables } from './database-tables.ts';
 import { LeftOutTables } from './locked-tables.ts';
-import { pinned, readSizes, readTables } from './queries.ts';
+import { pinned, readSizes } from './queries.ts';
 import type { SizeRow, SnapshotCheck, SnapshotMark, TableRows, TableVersions } from './queries.ts';
-import { nextSnapshot, tableKey } from './snapshot.ts';
+import { nextSnapshot } from './target.ts';
+import { tableKey } from './database-tables.ts';
 import type { Compiles } from './table-compiler.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
 
@@ -176,7 +177,7 @@ export class SnapshotCache {
   async #readSome(client: ClientBase, some: readonly SizeRow[]): Promise<void> {
     const comparisons = this.#comparisons;
     const oids = some.map(({ relation }) => relation);
-    const read = await this.#left.readOthers(client, oids, (which) => readTables(client, which));
+    const read = await this.#left.readOthers(client, oids);
     const out = some.filter(({ relation }) => this.#left.why(relation) !== null);
     // What is known of a table that was left out stays if its version is the same; a commit asks again, once it has the lock.
     const unread = out.filter(({ relation: oid, schema_name: schema, table_name: table }) => {

@@ -51,7 +51,7 @@ export class TableCompiler {
     this.#settings = settings;
   }
 
-  /** A VALIDATE expression. */
+  /** A VALIDATE expression, which CREATE or ALTER TABLE has parsed, to refuse it; it is compiled here only, whenever its table is read anew. */
   compile(expression: string, payload: string, secrets: ReadonlyMap<string, string>): CompiledCheck {
     const { publicUrl } = this.#settings;
     const parsed = parseExpression(expression, { secrets: [...secrets.keys()] });

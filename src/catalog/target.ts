@@ -1,7 +1,7 @@
 /**
- * A webhook table as requests meet it. Pure: takes a row of the catalog and a compiler, returns a Target. A table whose check cannot be
- * compiled, or whose columns no longer fit what it was created for, is unusable: its requests are answered 503, never accepted unchecked, and
- * never stored in another form.
+ * Webhook tables as requests meet them. Pure: takes rows of the catalog and a compiler, returns Targets, and the snapshot of all of them. A table whose
+ * check cannot be compiled, or whose columns no longer fit what it was created for, is unusable: its requests are answered 503, never accepted
+ * unchecked, and never stored in another form.
  */
 import type { RequestCheck } from '../types/request.ts';
 import type { Include, Intake, SnsTopics, SpoolChoice, Target } from '../types/target.ts';
@@ -16,19 +16,72 @@ import type { Into } from '../types/into.ts';
 import { openSecrets } from './seals.ts';
 import { parseSubscriptions, parseTopics, readMessage, topicOf } from '../senders/sns-topics.ts';
 import { formatOf } from './catalog-rows.ts';
-import type { CatalogRow } from './catalog-rows.ts';
+import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
+import { tableKey } from './database-tables.ts';
+import type { Snapshot } from './database-tables.ts';
 import { toCode } from '../relations/shape.ts';
 
 /** Headers that carry credentials, whatever headers the table's check reads. */
 const credentialHeaders = ['authorization', 'cookie', 'proxy-authorization'];
 
-function unknownOf({ options, collect }: CatalogRow): Intake['unknown'] {
-  if (options['on_unknown'] === 'collect' && collect !== null) return { into: collect };
-  return options['on_unknown'] === 'reject' ? 'reject' : 'ignore';
+const tooLarge =
+  'its columns, VALIDATE, secrets, defaults, checks and other expressions, or those of all tables of its owner, take too much of the catalog';
+
+const locked = 'somebody has locked it (ACCESS EXCLUSIVE), or waits to; it is read when it is free';
+
+const unreadable = (why: string): string =>
+  `the engine fails to read its definition: ${why}; it is tried again every minute`;
+
+/**
+ * The next picture. Targets of tables that did not change are the same objects as before. `stays`: tables that are left
+ * as they were and are not among the rows.
+ */
+export function nextSnapshot(
+  before: Snapshot,
+  database: string,
+  { rows, unread }: { readonly rows: readonly CatalogRow[]; readonly unread: readonly UnreadRow[] },
+  compiler: Compiles,
+  stays: (target: Target) => boolean = () => false,
+): Snapshot {
+  const left = <V>(all: ReadonlyMap<string, V>): Map<string, V> =>
+    new Map([...all].filter(([key]) => isLeft.has(key)));
+  const isLeft = new Set([...before.tables].filter(([, target]) => stays(target)).map(([key]) => key));
+  const tables = left(before.tables);
+  const sources = left(before.sources);
+  const unusable = left(before.unusable);
+  const unanswering = left(before.unanswering);
+  for (const row of rows) {
+    const key = tableKey(row.schema_name, row.table_name);
+    const source = JSON.stringify(row);
+    // An unusable table is made again: its key may have come back.
+    const doubtful = before.unusable.has(key) || before.unanswering.has(key);
+    const same = before.sources.get(key) === source && !doubtful;
+    const kept = same ? before.tables.get(key) : undefined;
+    // The name may have been another table's.
+    unusable.delete(key);
+    unanswering.delete(key);
+    sources.set(key, source);
+    if (kept !== undefined) {
+      tables.set(key, kept);
+      continue;
+    }
+    const made = toTarget(database, row, compiler);
+    tables.set(key, made.target);
+    if (made.unusable !== null) unusable.set(key, made.unusable);
+    if (made.unanswering !== null) unanswering.set(key, made.unanswering);
+  }
+  for (const { relation: oid, schema_name: schema, table_name: table, why } of unread) {
+    const key = tableKey(schema, table);
+    sources.delete(key);
+    unanswering.delete(key);
+    tables.set(key, unusableTarget({ database, schema, table, oid }));
+    unusable.set(key, why === undefined ? tooLarge : why === 'locked' ? locked : unreadable(why));
+  }
+  return { version: before.version + 1, tables, sources, unusable, unanswering };
 }
 
 /** `unusable`: why its requests are answered 503; `unanswering`: why its ANSWER cannot be used; null: it can be. */
-export function toTarget(
+function toTarget(
   database: string,
   row: CatalogRow,
   compiler: Compiles,
@@ -166,6 +219,11 @@ const nobodys = {
   writer: '',
   functionsIn: 'headgate',
 } as const;
+
+function unknownOf({ options, collect }: CatalogRow): Intake['unknown'] {
+  if (options['on_unknown'] === 'collect' && collect !== null) return { into: collect };
+  return options['on_unknown'] === 'reject' ? 'reject' : 'ignore';
+}
 
 /** Only columns that can be written: one may have become an identity. */
 function includesOf(row: CatalogRow, { columns }: Shape): readonly Include[] {

@@ -12,7 +12,7 @@ import type { DatabaseTables } from './database-tables.ts';
 import { listen } from './notifications.ts';
 import type { CatalogListeners } from './notifications.ts';
 import { SnapshotCache } from './snapshot-cache.ts';
-import { tableKey } from './snapshot.ts';
+import { tableKey } from './database-tables.ts';
 import type { Compiles } from './table-compiler.ts';
 import { lookAt, TableLooks } from './table-versions.ts';
 import type { AskedTables } from './table-versions.ts';

@@ -17,7 +17,7 @@ import type { TestServer } from '../../test/support/server.ts';
 import { until } from '../../test/support/until.ts';
 import { readSnapshot } from '../../test/support/webhook-targets.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
-import { tableKey } from '../catalog/snapshot.ts';
+import { tableKey } from '../catalog/database-tables.ts';
 import type { Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 

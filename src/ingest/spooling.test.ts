@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { plainHead, rowsOf, targetOf } from '../../test/support/rows.ts';
-import { emptySnapshot, keyOfName } from '../catalog/snapshot.ts';
+import { emptySnapshot, keyOfName } from '../catalog/database-tables.ts';
 import { deferred } from '../kit/promises.ts';
 import { TableGate } from '../spool/table-order.ts';
 import type { Outcome } from '../types/rows.ts';

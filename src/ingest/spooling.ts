@@ -14,7 +14,7 @@ import { keptHeaders, encodeRequest } from '../spool/kept-request.ts';
 import { isSpooling } from '../spool/spool-settings.ts';
 import type { TableGate } from '../spool/table-order.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import { keyOfName } from '../catalog/snapshot.ts';
+import { keyOfName } from '../catalog/database-tables.ts';
 import type { Settings } from '../config/settings.ts';
 import type { Arrival } from '../types/request.ts';
 import type { Outcome, Rows, Spooled } from '../types/rows.ts';

@@ -7,7 +7,7 @@ import { onEnd } from './cleanup.ts';
 import { SnapshotCache } from '../../src/catalog/snapshot-cache.ts';
 import { look } from '../../src/catalog/table-versions.ts';
 import { CatalogWatcher } from '../../src/catalog/watcher.ts';
-import type { Snapshot } from '../../src/catalog/snapshot.ts';
+import type { Snapshot } from '../../src/catalog/database-tables.ts';
 import type { Compiles } from '../../src/catalog/table-compiler.ts';
 import { destinationOf } from '../../src/catalog/into-url.ts';
 import { limits } from '../../src/config/limits.ts';

@@ -2,8 +2,9 @@
 import type { ClientBase } from 'pg';
 import { destinationOf } from '../../src/catalog/into-url.ts';
 import { readSizes, readTables } from '../../src/catalog/queries.ts';
-import { emptySnapshot, nextSnapshot } from '../../src/catalog/snapshot.ts';
-import type { Snapshot } from '../../src/catalog/snapshot.ts';
+import { nextSnapshot } from '../../src/catalog/target.ts';
+import { emptySnapshot } from '../../src/catalog/database-tables.ts';
+import type { Snapshot } from '../../src/catalog/database-tables.ts';
 import { createCompileAnswers } from '../../src/validate/answers.ts';
 import type { Target } from '../../src/types/target.ts';
 import { noKeySets } from './no-key-sets.ts';
