@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { Pace } from '../batch/lane-rate.ts';
 import type { Lanes } from '../batch/lanes.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import type { Snapshot } from '../catalog/snapshot.ts';
+import type { Snapshot } from '../catalog/database-tables.ts';
 import type { CommitContext } from '../commit/group-session.ts';
 import { SpoolCommit } from '../commit/hand-over.ts';
 import { readArrived } from '../commit/spool-position.ts';
