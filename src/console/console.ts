@@ -88,7 +88,7 @@ class TheConsole implements Console {
 
   link(): string {
     const { linkRole, clock } = this.#options;
-    return linkRole === null ? '' : `#t=${this.#sessions.newLink(clock())}`;
+    return linkRole === null ? '' : `#t=${this.#sessions.links.make(clock())}`;
   }
 
   close(): void {

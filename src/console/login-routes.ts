@@ -16,6 +16,7 @@ import type { SqlDoorAt } from './sql.ts';
 import { tokenOf } from './request-sessions.ts';
 import type { Asked, RequestSessions, RoleUser } from './request-sessions.ts';
 import type { SharedLink } from './login-links.ts';
+import { LoginTries } from './login-tries.ts';
 import type { ConsoleSession, ConsoleSessions } from './sessions.ts';
 import { SqlRunner } from './sql.ts';
 
@@ -44,6 +45,7 @@ export class LoginRoutes {
   readonly #requests: RequestSessions;
   /** Of all sessions. */
   readonly #running: RunningStatements;
+  readonly #tries = new LoginTries();
 
   constructor(deps: LoginDeps, requests: RequestSessions, running: RunningStatements) {
     this.#deps = deps;
@@ -64,7 +66,7 @@ export class LoginRoutes {
       await this.#enter(response, who, begin);
       if (response.statusCode !== 200) return;
       // Only wrong ones are limited.
-      this.#deps.sessions.succeeded(remoteAddress, atMs);
+      this.#tries.succeeded(remoteAddress, atMs);
       this.#deps.observe({ kind: 'console.entered', user: who.user.slice(0, 64), by, remoteAddress });
     });
   }
@@ -92,7 +94,7 @@ export class LoginRoutes {
     const { sessions, linkRole, database, clock } = this.#deps;
     const begin: Begin = (who, runner) => sessions.begin(who, runner, clock());
     if ('link' in login) {
-      if (linkRole === null || !sessions.useLink(login.link, atMs)) throw new Refused('login_failed');
+      if (linkRole === null || !sessions.links.use(login.link, atMs)) throw new Refused('login_failed');
       return { who: { kind: 'role', user: linkRole, password: null, database }, by: 'link', begin };
     }
     if ('shared' in login) {
@@ -115,7 +117,7 @@ export class LoginRoutes {
   }
 
   #count({ socket }: IncomingMessage, atMs: number): void {
-    if (!this.#deps.sessions.try(socket.remoteAddress ?? '', atMs)) throw new Refused('login_rate');
+    if (!this.#tries.try(socket.remoteAddress ?? '', atMs)) throw new Refused('login_rate');
   }
 
   /** A wrong key counts as a wrong password does. */
@@ -155,7 +157,7 @@ export class LoginRoutes {
     const { key, drop } = readShared(await readObject(request, limits.consoleLoginBytesMax));
     await this.#attempt({ request, response }, '', async (atMs, remoteAddress) => {
       const { of } = this.#sharedLink(key, request, atMs, drop);
-      this.#deps.sessions.succeeded(remoteAddress, atMs);
+      this.#tries.succeeded(remoteAddress, atMs);
       const { user: role, database } = roleOf(of);
       const leftMs = this.#deps.sessions.leftMs(of, atMs);
       writeJson(response, 200, { role, database, leftMs } satisfies SharedLogin);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../config/limits.ts';
 import { isOwnHost } from './console.ts';
+import { LoginTries } from './login-tries.ts';
 import { ConsoleSessions } from './sessions.ts';
 
 const who = { kind: 'owner' } as const;
@@ -12,17 +13,17 @@ function opened() {
 }
 
 test('a console login link works once, within its time, and the oldest is evicted', () => {
-  const { sessions } = opened();
-  const link = sessions.newLink(0);
+  const { links } = opened().sessions;
+  const link = links.make(0);
   assert.equal(link.length, 43);
-  assert.equal(sessions.useLink(link, 1), true);
-  assert.equal(sessions.useLink(link, 2), false);
-  const late = sessions.newLink(0);
-  assert.equal(sessions.useLink(late, limits.consoleLinkMs), false);
-  const first = sessions.newLink(0);
-  for (let i = 0; i < limits.consoleLinksMax; i++) sessions.newLink(0);
-  assert.equal(sessions.useLink(first, 1), false);
-  assert.equal(sessions.useLink('', 1), false);
+  assert.equal(links.use(link, 1), true);
+  assert.equal(links.use(link, 2), false);
+  const late = links.make(0);
+  assert.equal(links.use(late, limits.consoleLinkMs), false);
+  const first = links.make(0);
+  for (let i = 0; i < limits.consoleLinksMax; i++) links.make(0);
+  assert.equal(links.use(first, 1), false);
+  assert.equal(links.use('', 1), false);
 });
 
 test('a console session ends when idle, at its maximum age and at a logout, and releases its resources once', () => {
@@ -172,16 +173,16 @@ test('a console session beyond the bound evicts the least recently used one', ()
 });
 
 test('console logins are limited to five attempts a minute from one network', () => {
-  const { sessions } = opened();
-  for (let i = 0; i < 5; i++) assert.equal(sessions.try('192.0.2.1', i), true);
-  assert.equal(sessions.try('192.0.2.1', 59_999), false);
-  assert.equal(sessions.try('192.0.2.2', 59_999), true);
-  assert.equal(sessions.try('192.0.2.1', 60_000), true);
-  assert.equal(sessions.try('192.0.2.1', 60_000), false);
-  for (let i = 0; i < 5; i++) sessions.try(`2001:db8::${i}`, 0);
-  assert.equal(sessions.try('2001:db8::ffff', 0), false);
-  for (let i = 0; i < limits.consoleTriersMax; i++) sessions.try(`10.${i >> 8}.${i & 255}.1`, 60_000);
-  assert.equal(sessions.try('192.0.2.1', 60_001), true);
+  const tries = new LoginTries();
+  for (let i = 0; i < 5; i++) assert.equal(tries.try('192.0.2.1', i), true);
+  assert.equal(tries.try('192.0.2.1', 59_999), false);
+  assert.equal(tries.try('192.0.2.2', 59_999), true);
+  assert.equal(tries.try('192.0.2.1', 60_000), true);
+  assert.equal(tries.try('192.0.2.1', 60_000), false);
+  for (let i = 0; i < 5; i++) tries.try(`2001:db8::${i}`, 0);
+  assert.equal(tries.try('2001:db8::ffff', 0), false);
+  for (let i = 0; i < limits.consoleTriersMax; i++) tries.try(`10.${i >> 8}.${i & 255}.1`, 60_000);
+  assert.equal(tries.try('192.0.2.1', 60_001), true);
 });
 
 test('the console accepts loopback and configured host names only, in any spelling', () => {

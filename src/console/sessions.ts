@@ -1,15 +1,12 @@
 /**
- * Who is logged in: one-time links, tokens, and how often a password was tried. Everything is in memory and bounded;
+ * Who is logged in: tokens, and the links that log in. Everything is in memory and bounded;
  * only a token's digest is kept. A session ends after `consoleIdleMs` without use, `consoleSessionMs` after its
  * beginning, at a logout in one of its tabs, and with the process. A link can be used once, within `consoleLinkMs`. A login
  * can be shared by links of its own: what comes of them ends with it. Time is an argument.
  */
-import { clientNetwork } from '../kit/address.ts';
 import { limits } from '../config/limits.ts';
 import { digest, OneTimeLinks, randomText, SharedLinks } from './login-links.ts';
 import type { SharedLink } from './login-links.ts';
-
-const minuteMs = 60_000;
 
 /** The user of a session. `owner`: of the data directory, who may watch and has no role. */
 export type ConsoleUser =
@@ -46,12 +43,11 @@ interface Token<Held> {
 }
 
 export class ConsoleSessions<Held> {
-  readonly #links = new OneTimeLinks();
+  /** What `headgate console` prints. */
+  readonly links = new OneTimeLinks();
   readonly #logins = new Set<OwnLogin<Held>>();
   /** By their digests. Each tab of a browser has one. */
   readonly #tokens = new Map<string, Token<Held>>();
-  /** The times of the last attempts by network; the networks in the order of their last attempt. */
-  readonly #tries = new Map<string, readonly number[]>();
   readonly #shared = new SharedLinks<ConsoleSession<Held>>();
   readonly #release: (held: Held) => void;
 
@@ -59,43 +55,18 @@ export class ConsoleSessions<Held> {
     this.#release = release;
   }
 
-  /** The number of logins. */
-  get size(): number {
-    return this.#logins.size;
-  }
-
-  /** The value after `#t=` in a link. */
-  newLink(nowMs: number): string {
-    return this.#links.make(nowMs);
-  }
-
-  /** Returns whether it was valid; it is no longer. */
-  useLink(link: string, nowMs: number): boolean {
-    return this.#links.use(link, nowMs);
-  }
-
-  /** Whether one more attempt may be made from this address; if so, it is counted until it `succeeded`. */
-  try(address: string, nowMs: number): boolean {
-    const network = clientNetwork(address);
-    const recent = (this.#tries.get(network) ?? []).filter((at) => nowMs - at < minuteMs);
-    if (recent.length >= limits.consoleTriesPerMinuteMax) return false;
-    this.#tries.delete(network);
-    this.#tries.set(network, [...recent, nowMs]);
-    if (this.#tries.size > limits.consoleTriersMax) {
-      const [oldest = ''] = this.#tries.keys();
-      this.#tries.delete(oldest);
+  /** `counts`: a user action; a page that refreshes itself does not keep its session alive. */
+  find(token: string, nowMs: number, counts: boolean): ConsoleSession<Held> | null {
+    const found = this.#tokens.get(digest(token));
+    if (found === undefined) return null;
+    const { session } = found;
+    if (isOver(session.login, nowMs)) {
+      this.#end(session.login);
+      return null;
     }
-    return true;
-  }
-
-  /** The attempt of this time was no wrong one. */
-  succeeded(address: string, atMs: number): void {
-    const network = clientNetwork(address);
-    const tries = [...(this.#tries.get(network) ?? [])];
-    const at = tries.indexOf(atMs);
-    if (at === -1) return;
-    tries.splice(at, 1);
-    this.#tries.set(network, tries);
+    found.usedMs = nowMs;
+    if (counts) session.login.usedMs = nowMs;
+    return session;
   }
 
   /** The token; null: there are too many sessions. */
@@ -161,24 +132,15 @@ export class ConsoleSessions<Held> {
     return this.#logins.has(login) ? this.#add(login, who, held, nowMs) : null;
   }
 
-  /** `counts`: a user action; a page that refreshes itself does not keep its session alive. */
-  find(token: string, nowMs: number, counts: boolean): ConsoleSession<Held> | null {
-    const found = this.#tokens.get(digest(token));
-    if (found === undefined) return null;
-    const { session } = found;
-    if (isOver(session.login, nowMs)) {
-      this.#end(session.login);
-      return null;
-    }
-    found.usedMs = nowMs;
-    if (counts) session.login.usedMs = nowMs;
-    return session;
-  }
-
   /** Of all of its tabs. */
   end(token: string): void {
     const found = this.#tokens.get(digest(token));
     if (found !== undefined) this.#end(found.session.login);
+  }
+
+  /** The number of logins. */
+  get size(): number {
+    return this.#logins.size;
   }
 
   /** Ends expired sessions. */
@@ -187,7 +149,7 @@ export class ConsoleSessions<Held> {
   }
 
   close(): void {
-    this.#links.clear();
+    this.links.clear();
     for (const login of this.#logins) this.#end(login);
   }
 
