@@ -15,7 +15,7 @@ import { inTurn, lost } from './session.ts';
 import type { CommitSession } from './session.ts';
 import { cleanUpStatements, forCitus, safePath } from './transaction-statements.ts';
 import { toRuns } from './row-runs.ts';
-import { settingSteps } from './table-statements.ts';
+import { settingSteps } from './transaction-statements.ts';
 import type { TableStatements } from './table-statements.ts';
 import { executeMessages, flushMessage, parseMessage, syncMessage } from './wire-message.ts';
 

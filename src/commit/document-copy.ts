@@ -18,8 +18,8 @@ import type { SessionFacts } from './commit-connection.ts';
 import type { PreparedStatement, StatementStep } from './prepared-statements.ts';
 import { abortMessage, lost } from './session.ts';
 import type { CommitSession } from './session.ts';
-import { holdPlainStep } from './table-statements.ts';
-import type { TransactionSettings } from './table-statements.ts';
+import { holdPlainStep } from './lock-table.ts';
+import type { TransactionSettings } from './transaction-statements.ts';
 import {
   executeMessages,
   queryMessage,

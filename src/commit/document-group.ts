@@ -20,7 +20,7 @@ import { RefusedDocuments } from './refused-documents.ts';
 import type { CommitSession } from './session.ts';
 import type { TriedGroup } from './row-at-fault.ts';
 import type { StoreAttempt, Failed } from './interpret-reply.ts';
-import type { TransactionSettings } from './table-statements.ts';
+import type { TransactionSettings } from './transaction-statements.ts';
 import { executeMessages, documentCount, documentLength, flushMessage } from './wire-message.ts';
 import type { WireParameter } from './wire-message.ts';
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
@@ -144,7 +144,12 @@ function areFew(members: readonly Rows[]): boolean {
   return true;
 }
 
-/** Stores `$1` in a table of plain rows, in order. Its plan is made again, and the table checked, when the table changes. */
+/**
+ * Stores `$1` in a table of plain rows, in order. Its plan is made again, and the table checked, when the table changes:
+ *
+ *   with asked as (select where <it is the table of the target>)
+ *   insert into public.t (data) select unnest($1) from asked where <the name still means it> returning …
+ */
 const fewRowsStatement = rememberedOf((target: Target): PreparedStatement => {
   const column = quoteIdentifier(target.shape.columns[0]?.name ?? '');
   // A rule that the table has got would be an error, or lead elsewhere.

@@ -272,7 +272,7 @@ export const changed = failedHere(tableChanged, 'the table has changed');
 /** What the failure of a statement that checks the table says about it; null: nothing. */
 function checkFailed({ sqlstate, message }: Failed): Failed | null {
   if (sqlstate === strangersCode) return failedHere(strangersCode, message);
-  // 0A000: it has a rule now, with which holdPlainStatement is not planned.
+  // 0A000: it has a rule now, with which the statement of holdPlainStep is not planned.
   return /^(22P02|HG001|0A000)$/.test(sqlstate) ? changed : null;
 }
 

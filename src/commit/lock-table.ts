@@ -2,14 +2,15 @@
  * What comes before rows of a table in a transaction: a lock, which runs no code, and under it the question whether the table is the one
  * that the rows were made for. Pure: takes a target, returns statements.
  */
+import { rememberedOf } from '../kit/memoize.ts';
 import { holdCodeBlock } from '../relations/lock-code.ts';
 import type { LockedFor } from '../relations/lock-code.ts';
 import { typeOids } from '../relations/shape.ts';
 import { namesAsParsed, quoteLiteral, relationName, stillNames } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
 import { isPlain } from './commit-connection.ts';
-import { toStatement } from './prepared-statements.ts';
-import type { PreparedStatement, StatementStep } from './prepared-statements.ts';
+import { fixed, namelessStep, toStatement } from './prepared-statements.ts';
+import type { StatementStep } from './prepared-statements.ts';
 import { executeMessages, parseMessage } from './wire-message.ts';
 import type { WireParameter } from './wire-message.ts';
 
@@ -28,7 +29,7 @@ export function lockSql(target: Target, mode: LockMode = 'row exclusive'): strin
 export type LockMode = 'row exclusive' | 'share update exclusive' | 'share row exclusive';
 
 /** 22P02 if planning a statement that reads the table would run expressions of its owner. */
-export function noStatisticsSql({ oid: id }: Target): string {
+function noStatisticsSql({ oid: id }: Target): string {
   return (
     `select (case when exists (select from pg_catalog.pg_statistic_ext s where s.stxrelid operator(pg_catalog.=) ${id}::pg_catalog.oid ` +
     `and s.stxexprs is not null) then 'table_changed' else 'true' end)::pg_catalog.bool`
@@ -66,7 +67,7 @@ function lockedFor({ code, shape, oid, schema, table }: Target, needs: readonly 
 const holdCode = toStatement('select headgate.hold_code($1)', [typeOids.jsonb]);
 
 /** The step that puts these questions. Without a statement it is a block, which returns no number. */
-export function holdCodeStep(target: Target, needs: readonly Privilege[]): StatementStep {
+function holdCodeStep(target: Target, needs: readonly Privilege[]): StatementStep {
   if (target.code.functionsIn !== 'headgate') {
     const messages = [parseMessage('', holdCodeSql(target, needs), []), ...executeMessages('', [])];
     return { statement: null, messages: () => messages, checks: true };
@@ -136,9 +137,46 @@ export function isHeldByPlan(target: Target): boolean {
  * has changed, and evaluates the question when it plans: otherwise this costs only the round through the executor. The question is about the
  * relation of the target, and `isMeant` about the one that was locked: the name may mean another one for just so long.
  */
-export function holdPlainStatement(target: Target): PreparedStatement {
+export const holdPlainStep = rememberedOf((target: Target): StatementStep => {
   const nothing = `held as (insert into ${relationName(target)} select from asked where ${isMeant(target)} and false)`;
-  return toStatement(`${askedFirstSql(target)}, ${nothing} select ${numberSql}`, []);
+  const statement = toStatement(`${askedFirstSql(target)}, ${nothing} select ${numberSql}`, []);
+  return fixed({ statement, messages: (name = statement.name) => executeMessages(name, []), checks: true });
+});
+
+const number = namelessStep(`select ${numberSql}`);
+
+/**
+ * The first steps of every other transaction. `confirm`: the question. `isNewest`: rows replace only older ones (newest-statements.ts).
+ */
+export function holdSteps(
+  target: Target,
+  confirm: StatementStep,
+  deletes: boolean,
+  isNewest: boolean,
+): readonly StatementStep[] {
+  const lock = (mode?: LockMode): StatementStep => ({
+    statement: null,
+    messages: () => lockMessages(target, mode),
+  });
+  // No row that is older passes the tombstone of a deletion that is not committed yet.
+  const passesNobody = deletes && isNewest;
+  if (!isPlain(target)) {
+    const needs: Privilege[] = ['INSERT'];
+    if (target.shape.writeMode === 'upsert') needs.push('UPDATE');
+    if (deletes) needs.push('DELETE');
+    const hold = holdCodeStep(target, needs);
+    const first = passesNobody ? [lock('share row exclusive')] : [];
+    return [...first, hold, ...(hold.statement === null ? [number] : [])];
+  }
+  // Nobody may act for the owner, and planning a statement that reads the table would run the expressions of its statistics: there are
+  // none, and none are made meanwhile.
+  if (deletes)
+    return [
+      lock(passesNobody ? 'share row exclusive' : 'share update exclusive'),
+      { ...namelessStep(noStatisticsSql(target)), checks: true },
+      confirm,
+    ];
+  return [lock(), confirm];
 }
 
 export function textOf(value: string): WireParameter {

@@ -9,7 +9,8 @@
 import { createHash } from 'node:crypto';
 import { limits } from '../config/limits.ts';
 import type { CountedBackoff } from './counted-backoff.ts';
-import { closeMessage, parseMessage } from './wire-message.ts';
+import { closeMessage, executeMessages, parseMessage } from './wire-message.ts';
+import type { WireParameter } from './wire-message.ts';
 
 export interface PreparedStatement {
   readonly name: string;
@@ -145,6 +146,38 @@ export interface StatementStep {
   readonly rowAt?: (place: number) => number;
   /** It is the short statement of rows that may not be newer (newest-statements.ts). */
   readonly trials?: CountedBackoff;
+}
+
+/** A statement with the types of its parameters. */
+export interface Sql {
+  readonly text: string;
+  readonly types: readonly number[];
+  /** Made when it is first used. */
+  statement: PreparedStatement | null;
+}
+
+export function sql(text: string, types: readonly number[]): Sql {
+  return { text, types, statement: null };
+}
+
+export function named(of: Sql, parameters: readonly WireParameter[]): StatementStep {
+  of.statement ??= toStatement(of.text, of.types);
+  const { statement } = of;
+  return { statement, messages: (name = statement.name) => executeMessages(name, parameters) };
+}
+
+/** A statement without parameters that is parsed each time. */
+export function namelessStep(statement: string): StatementStep {
+  return {
+    statement: null,
+    messages: () => [parseMessage('', statement, []), ...executeMessages('', [])],
+  };
+}
+
+/** A step that is always the same. */
+export function fixed(step: StatementStep): StatementStep {
+  const made = step.messages();
+  return { ...step, messages: (name) => (name === undefined ? made : step.messages(name)) };
 }
 
 /** `isNameless`: each statement is parsed where it is executed, and depends on nothing that a session remembers. */

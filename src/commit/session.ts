@@ -19,7 +19,7 @@ import { connectionOf } from './commit-connection.ts';
 import { executeSteps, statementsOf } from './prepared-statements.ts';
 import type { CommitConnection, SessionFacts } from './commit-connection.ts';
 import type { PreparedStatements, PreparedStatement, StatementStep } from './prepared-statements.ts';
-import type { TransactionSettings } from './table-statements.ts';
+import type { TransactionSettings } from './transaction-statements.ts';
 import { queryMessage, syncMessage } from './wire-message.ts';
 import { cutOff } from '../engine/close-client.ts';
 

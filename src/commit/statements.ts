@@ -76,7 +76,7 @@ function storing(target: Target, kept: readonly string[]): Record<'into' | 'rows
   const order = key.join(', ');
   const ord = internalName(shape, 'ord');
   // Every Headgate takes the rows of one statement in the order of their keys, so that none waits for another in a circle
-  // (see `lockStatements` in transaction-statements.ts).
+  // (see `lockShared` in transaction-statements.ts).
   if (shape.writeMode === 'ignore') {
     const rows = `select ${written} from ${keyed(shape)}${code} order by ${order}, ${ord}`;
     return { into, rows, conflict: ` on conflict (${order}) do nothing` };

@@ -2,31 +2,22 @@
  * What is sent for the rows of one version of a table: its statements, made once, and the steps of a transaction. Pure.
  */
 import { rememberedOf } from '../kit/memoize.ts';
-import { relationName } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
-import type { SessionFacts } from './commit-connection.ts';
-import type { PreparedStatement, StatementStep } from './prepared-statements.ts';
 import { limits } from '../config/limits.ts';
 import { typeOids } from '../relations/shape.ts';
-import {
-  holdCodeStep,
-  holdPlainStatement,
-  isHeldByPlan,
-  isMeantFirst,
-  lockMessages,
-  noStatisticsSql,
-  numberSql,
-  textOf,
-} from './lock-table.ts';
-import type { LockMode, Privilege } from './lock-table.ts';
+import { isPlain } from './commit-connection.ts';
+import type { SessionFacts } from './commit-connection.ts';
+import { CountedBackoff } from './counted-backoff.ts';
+import { holdPlainStep, holdSteps, isHeldByPlan, isMeantFirst, lockMessages, textOf } from './lock-table.ts';
 import {
   isNewestOnly,
   removeOlderStatement,
   storeNewerStatement,
   storeNewestStatement,
 } from './newest-statements.ts';
-import { isPlain } from './commit-connection.ts';
-import { toStatement } from './prepared-statements.ts';
+import { named, namelessStep, sql } from './prepared-statements.ts';
+import type { Sql, StatementStep } from './prepared-statements.ts';
+import type { RowRun } from './row-runs.ts';
 import {
   isKeyed,
   removeStatement,
@@ -35,16 +26,9 @@ import {
   storingTypes,
   storeValuesStatement,
 } from './statements.ts';
-import {
-  confirmCataloguedStatement,
-  confirmStatement,
-  lockStatements,
-  settingStatements,
-} from './transaction-statements.ts';
-import { CountedBackoff } from './counted-backoff.ts';
-import { executeMessages, parseMessage } from './wire-message.ts';
-import type { RowRange, WireParameter } from './wire-message.ts';
-import type { RowRun } from './row-runs.ts';
+import { confirmStep, keyLocks, pathStep, pinsStep } from './transaction-statements.ts';
+import type { KeyLocks } from './transaction-statements.ts';
+import type { RowRange } from './wire-message.ts';
 
 type Short = 'one' | 'many';
 
@@ -53,38 +37,7 @@ const trialsOf = rememberedOf<Target, Readonly<Record<Short, CountedBackoff>>>((
   many: new CountedBackoff(),
 }));
 
-/** A statement with the types of its parameters. */
-interface Sql {
-  readonly text: string;
-  readonly types: readonly number[];
-  /** Made when it is first used. */
-  statement: PreparedStatement | null;
-}
-
-function sql(text: string, types: readonly number[]): Sql {
-  return { text, types, statement: null };
-}
-
-function named(of: Sql, parameters: readonly WireParameter[]): StatementStep {
-  of.statement ??= toStatement(of.text, of.types);
-  const { statement } = of;
-  return { statement, messages: (name = statement.name) => executeMessages(name, parameters) };
-}
-
-function nameless({ text: of, types }: Sql, parameters: readonly WireParameter[]): StatementStep {
-  return {
-    statement: null,
-    messages: () => [parseMessage('', of, types), ...executeMessages('', parameters)],
-  };
-}
-
-/** A step that is always the same. */
-function fixed(step: StatementStep): StatementStep {
-  const made = step.messages();
-  return { ...step, messages: (name) => (name === undefined ? made : step.messages(name)) };
-}
-
-const { bytea, int8, json, oid, text } = typeOids;
+const { bytea, json, text } = typeOids;
 
 /** Sets of kept columns whose statement is remembered; for others it is made each time. */
 const keptVariantsMax = 64;
@@ -100,7 +53,7 @@ export class TableStatements {
   readonly deletes: boolean;
   readonly #remove: Sql | null;
   readonly #store = new Map<string, Sql>();
-  readonly #locks: { readonly shared: StatementStep; readonly alone: StatementStep } | null;
+  readonly #locks: KeyLocks | null;
   /** The lock and the question in one, for a table that runs no code; null: each is asked for itself. */
   readonly #holdPlain: StatementStep | null;
   readonly #isNewest: boolean;
@@ -109,16 +62,10 @@ export class TableStatements {
 
   constructor(target: Target) {
     this.target = target;
-    const { code } = target;
-    const ask = code.functionsIn === 'headgate' ? confirmCatalogued : confirm;
-    this.confirm = { ...fixed(named(ask, confirmParameters(target))), checks: true };
-    const table = [textOf(String(target.oid))];
+    this.confirm = confirmStep(target);
     const ordered = isKeyed(target.shape) || target.dedupe !== undefined;
     // What all tables share is for sessions in which no owner's code runs: others might hold it.
-    this.#locks =
-      target.hasLocks && ordered && code.as !== 'owner'
-        ? { shared: fixed(named(lockShared, table)), alone: fixed(named(lockAlone, table)) }
-        : null;
+    this.#locks = target.hasLocks && ordered && target.code.as !== 'owner' ? keyLocks(target) : null;
     const isNewest = isNewestOnly(target);
     this.#isNewest = isNewest;
     const remove = isNewest ? removeOlderStatement(target) : removeStatement(target);
@@ -139,30 +86,8 @@ export class TableStatements {
 
   /** Before anything of the table runs. */
   hold(deletes: boolean): readonly StatementStep[] {
-    const { target } = this;
-    const lock = (mode?: LockMode): StatementStep => ({
-      statement: null,
-      messages: () => lockMessages(target, mode),
-    });
-    // No row that is older passes the tombstone of a deletion that is not committed yet.
-    const passesNobody = deletes && this.#isNewest;
-    if (!isPlain(target)) {
-      const needs: Privilege[] = ['INSERT'];
-      if (target.shape.writeMode === 'upsert') needs.push('UPDATE');
-      if (deletes) needs.push('DELETE');
-      const hold = holdCodeStep(target, needs);
-      const first = passesNobody ? [lock('share row exclusive')] : [];
-      return [...first, hold, ...(hold.statement === null ? [nameless(number, [])] : [])];
-    }
-    // Nobody may act for the owner, and planning a statement that reads the table would run the expressions of its statistics: there are
-    // none, and none are made meanwhile.
-    if (deletes)
-      return [
-        lock(passesNobody ? 'share row exclusive' : 'share update exclusive'),
-        { ...nameless(sql(noStatisticsSql(target), []), []), checks: true },
-        this.confirm,
-      ];
-    return this.#holdPlain === null ? [lock(), this.confirm] : [this.#holdPlain];
+    if (this.#holdPlain !== null && !deletes) return [this.#holdPlain];
+    return holdSteps(this.target, this.confirm, deletes, this.#isNewest);
   }
 
   /** The step that stores no rows. */
@@ -200,7 +125,7 @@ export class TableStatements {
       if (meant !== undefined)
         steps.push(
           { statement: null, messages: () => lockMessages(this.target), between: true },
-          { ...nameless(sql(meant, []), []), checks: true, between: true },
+          { ...namelessStep(meant), checks: true, between: true },
         );
       add({ ...this.#rows(this.#remove, all, deletes, facts), deletes: true, ...said });
     }
@@ -225,13 +150,13 @@ export class TableStatements {
   after(facts: SessionFacts): StatementStep[] {
     if (this.#holdPlain !== null) return [this.#holdPlain];
     // Triggers that fire at COMMIT see the same path as those before them.
-    const own = isPlain(this.target) ? [] : [named(path, [textOf(facts.path)])];
+    const own = isPlain(this.target) ? [] : [pathStep(facts.path)];
     return [this.confirm, ...own];
   }
 
   /** What code has set must not apply to what comes next. */
   #pins(commit: string): StatementStep[] {
-    return isPlain(this.target) ? [] : [{ ...named(pins, [textOf(commit)]), between: true }];
+    return isPlain(this.target) ? [] : [pinsStep(commit)];
   }
 
   #storing(kept: readonly string[], rows: number, short?: Short): Sql {
@@ -256,12 +181,6 @@ export class TableStatements {
   }
 }
 
-/** The first step for a table that runs no code: the lock, the number, and whether it is the table of the target. */
-export const holdPlainStep = rememberedOf((target: Target): StatementStep => {
-  const statement = holdPlainStatement(target);
-  return fixed({ statement, messages: (name = statement.name) => executeMessages(name, []), checks: true });
-});
-
 /** For a row that meets no other the SQLSTATE matters: Citus loses it when it copies. */
 function goesByValues({ shape, code }: Target, rows: number): boolean {
   if (shape.distributedByCitus !== true || shape.writeMode === 'copy' || code.functionsIn !== 'headgate')
@@ -279,40 +198,4 @@ function storingSql(target: Target, kept: readonly string[], byValues: boolean):
   if (isNewestOnly(target)) return storeNewestStatement(target, kept);
   if (target.shape.writeMode === 'copy') return storeDocumentsStatement(target);
   return byValues ? storeValuesStatement(target, kept) : storeStatement(target, kept);
-}
-
-function confirmParameters({ schema, table, oid: place, shape, code }: Target) {
-  return [
-    textOf(relationName({ schema, table })),
-    textOf(String(place)),
-    textOf(shape.version),
-    textOf(String(code.owner)),
-  ] as const;
-}
-
-const lockShared = sql(lockStatements.shared, [int8]);
-const lockAlone = sql(lockStatements.alone, [int8]);
-const confirmCatalogued = sql(confirmCataloguedStatement, [text, oid, text, oid]);
-const confirm = sql(confirmStatement, [text, oid, text, oid]);
-const setAsynchronous = sql(settingStatements.asynchronous, []);
-const setDurable = sql(settingStatements.durable, []);
-const setTimeoutTo = sql(settingStatements.timeout, [text]);
-const path = sql(settingStatements.path, [text]);
-const pins = sql(settingStatements.pins, [text]);
-const number = sql(`select ${numberSql}`, []);
-
-/** TransactionSettings for one transaction only. */
-export interface TransactionSettings {
-  /** Whether COMMIT waits for the disk: never, as the session is set, or whatever the session is set to. */
-  readonly commit: 'off' | 'as it is' | 'at least on';
-  /** Bound on one statement; null: as the session is set. */
-  readonly timeoutMs: number | null;
-}
-
-export function settingSteps({ commit, timeoutMs }: TransactionSettings): StatementStep[] {
-  const steps: StatementStep[] = [];
-  if (commit === 'off') steps.push(named(setAsynchronous, []));
-  if (commit === 'at least on') steps.push(named(setDurable, []));
-  if (timeoutMs !== null) steps.push(named(setTimeoutTo, [textOf(String(Math.ceil(timeoutMs)))]));
-  return steps;
 }

@@ -1,9 +1,16 @@
 /**
- * The SQL around the rows of a transaction, whatever table they are for: what is set for it, what it waits for, whether the table is still the one that
- * the rows were made for, and what is cleaned up. Pure.
+ * What is around the rows of a transaction, whatever table they are for: what is set for it, what it waits for, whether the table is still the one that
+ * the rows were made for, and what is cleaned up. Pure: returns SQL, and steps.
  */
 import { versionSql } from '../relations/owner-code.ts';
-import { quoteLiteral } from '../kit/sql-text.ts';
+import { typeOids } from '../relations/shape.ts';
+import { quoteLiteral, relationName } from '../kit/sql-text.ts';
+import type { Target } from '../types/target.ts';
+import { textOf } from './lock-table.ts';
+import { fixed, named, sql } from './prepared-statements.ts';
+import type { StatementStep } from './prepared-statements.ts';
+
+const { int8, oid, text } = typeOids;
 
 /** The search_path for Headgate's own SQL: nothing that others have made takes precedence over PostgreSQL's. */
 export const safePath = 'pg_catalog, pg_temp';
@@ -31,9 +38,19 @@ export const confirmStatement =
   `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id_if_assigned())`;
 
 /** The same if there is the schema `headgate`: the engine has planned the query. Fails with HG001. */
-export const confirmCataloguedStatement =
+const confirmCataloguedStatement =
   `select headgate.confirm($1, $2, $3, $4), ` +
   `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id_if_assigned())`;
+
+const confirm = sql(confirmStatement, [text, oid, text, oid]);
+const confirmCatalogued = sql(confirmCataloguedStatement, [text, oid, text, oid]);
+
+/** Checks whether the table is still the one of the target. */
+export function confirmStep({ schema, table, oid: place, shape, code }: Target): StatementStep {
+  const parameters = [relationName({ schema, table }), String(place), shape.version, String(code.owner)];
+  const ask = code.functionsIn === 'headgate' ? confirmCatalogued : confirm;
+  return { ...fixed(named(ask, parameters.map(textOf))), checks: true };
+}
 
 /**
  * Run first in every transaction that replaces or deletes rows by their key, or takes deliveries, with the oid of the table as `$1`.
@@ -43,10 +60,19 @@ export const confirmCataloguedStatement =
  * is on one of a number of empty tables that nobody else may lock; tables that share one wait for each other's transactions, for a moment. In a session of an
  * owner none is taken, because its code might hold it: there a circle ends so after all.
  */
-export const lockStatements = {
-  shared: 'select headgate.lock_keys($1, false)',
-  alone: 'select headgate.lock_keys($1, true)',
-} as const;
+const lockShared = sql('select headgate.lock_keys($1, false)', [int8]);
+const lockAlone = sql('select headgate.lock_keys($1, true)', [int8]);
+
+export interface KeyLocks {
+  /** For a transaction of one statement. */
+  readonly shared: StatementStep;
+  readonly alone: StatementStep;
+}
+
+export function keyLocks(target: Target): KeyLocks {
+  const table = [textOf(String(target.oid))];
+  return { shared: fixed(named(lockShared, table)), alone: fixed(named(lockAlone, table)) };
+}
 
 /** Settings for one transaction only. */
 export const settingStatements = {
@@ -62,6 +88,38 @@ export const settingStatements = {
     `pg_catalog.set_config('synchronous_commit', $1, true), ` +
     `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id_if_assigned())`,
 } as const;
+
+const setAsynchronous = sql(settingStatements.asynchronous, []);
+const setDurable = sql(settingStatements.durable, []);
+const setTimeoutTo = sql(settingStatements.timeout, [text]);
+const path = sql(settingStatements.path, [text]);
+const pins = sql(settingStatements.pins, [text]);
+
+/** TransactionSettings for one transaction only. */
+export interface TransactionSettings {
+  /** Whether COMMIT waits for the disk: never, as the session is set, or whatever the session is set to. */
+  readonly commit: 'off' | 'as it is' | 'at least on';
+  /** Bound on one statement; null: as the session is set. */
+  readonly timeoutMs: number | null;
+}
+
+export function settingSteps({ commit, timeoutMs }: TransactionSettings): StatementStep[] {
+  const steps: StatementStep[] = [];
+  if (commit === 'off') steps.push(named(setAsynchronous, []));
+  if (commit === 'at least on') steps.push(named(setDurable, []));
+  if (timeoutMs !== null) steps.push(named(setTimeoutTo, [textOf(String(Math.ceil(timeoutMs)))]));
+  return steps;
+}
+
+/** Code that runs next sees the path of any client. */
+export function pathStep(to: string): StatementStep {
+  return named(path, [textOf(to)]);
+}
+
+/** After code has run: see `pins`. */
+export function pinsStep(commit: string): StatementStep {
+  return { ...named(pins, [textOf(commit)]), between: true };
+}
 
 /**
  * Ends a transaction that ran code in a session that others use next: removes what it may have left there. `commit`: see
