@@ -43,8 +43,7 @@ export class DatabaseSpool implements Closable {
   readonly #options: DatabaseSpoolOptions;
   readonly #gates = new Map<number, TableGate>();
   /** What this process has written about its tables, by oid. */
-  readonly told = new Map<number, SpooledTable>();
-  readonly #appendables = new Map<number, Appendable>();
+  readonly told = new Map<number, SpooledTable & Appendable>();
   #spools: Spool[] = [];
   #own: Spool | null = null;
   #opening: Promise<Spool> | null = null;
@@ -108,13 +107,10 @@ export class DatabaseSpool implements Closable {
   #appendable({ database, schema, table, oid }: NamedTable): Appendable {
     const home = this.home ?? '';
     const told = this.told.get(oid);
-    const known = this.#appendables.get(oid);
-    if (known !== undefined && told?.schema === schema && told.table === table && told.home === home)
-      return known;
+    if (told?.schema === schema && told.table === table && told.home === home) return told;
     const kept = { database, schema, table, oid, home };
-    const made = { oid, target: encodeTarget(encodeTable(kept)) };
-    this.told.set(oid, kept);
-    this.#appendables.set(oid, made);
+    const made = { ...kept, target: encodeTarget(encodeTable(kept)) };
+    this.told.set(oid, made);
     return made;
   }
 

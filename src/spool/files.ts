@@ -6,6 +6,7 @@ import { constants } from 'node:fs';
 import { lstat, mkdir, open, readdir, rename, rmdir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 
+/** Of the machine (`openFile`), or of a model in tests. */
 export interface SpoolFile {
   readonly size: () => Promise<number>;
   /** Reads into `bytes` from a position; returns how many bytes there were. */
@@ -19,6 +20,7 @@ export interface SpoolFile {
   close(): Promise<void>;
 }
 
+/** `realFiles`, or a model of it in tests. */
 export interface SpoolFiles {
   /** The names in a folder; empty if there is no such folder. */
   list(folder: string): Promise<readonly string[]>;

@@ -65,29 +65,8 @@ export class Spool {
     this.writer = new SpoolWriter(segmentFiles, options, nextSequence);
   }
 
-  /** Opens the spool of this id, or makes it. Rejects with the system's errors. */
-  static async open(options: SpoolOptions, id: string): Promise<Spool> {
-    const { files, root, ring } = options;
-    const folder = join(root, id);
-    await files.makeFolder(folder);
-    await files.syncFolder(root);
-    const spool = Buffer.from(id, 'hex');
-    const { segments, lost, nextNumber, nextSequence } = await recover(files, folder, spool, ring);
-    const segmentFiles = new SegmentFiles({ ...options, folder, spool }, segments, nextNumber);
-    return new Spool(options, id, lost, segmentFiles, nextSequence);
-  }
-
   get segments(): readonly Segment[] {
     return this.segmentFiles.segments;
-  }
-
-  /** Whether segments can be read now whose master key was not here before. */
-  unlock(): boolean {
-    const locked = this.segments.filter(({ key }) => key === null);
-    if (locked.length === 0) return false;
-    this.#options.ring.reread();
-    for (const segment of locked) segment.key = keyOf(segment.header, this.#options.ring);
-    return locked.some(({ key }) => key !== null);
   }
 
   /**
@@ -137,12 +116,34 @@ export class Spool {
     }
   }
 
+  /**
+   * Removes the segments whose requests have all arrived: `position` returns, by oid, the last one that has, and is trusted
+   * to be as durable as the segment that is removed.
+   */
+  async forget(position: (oid: number) => bigint): Promise<void> {
+    const arrived = ({ key, last }: Segment) =>
+      key !== null && [...last].every(([oid, sequence]) => sequence <= position(oid));
+    const current = this.segments.at(-1);
+    const idle = current !== undefined && arrived(current) && (await this.writer.finishSegment());
+    const gone = this.segments.filter((segment) => arrived(segment) && (segment !== current || idle));
+    if (gone.length > 0) await this.segmentFiles.remove(gone);
+  }
+
   /** Once. What it held is not waited for: its tables would spool forever. */
   async #putAside(segment: Segment, damage: Pick<Damage, 'from' | 'to' | 'oid' | 'requests'>): Promise<void> {
     if (segment.damaged.has(damage.from)) return;
     const { files, health } = this.#options;
     health.damaged(await quarantine(files, segment, damage));
     await recount(files, segment);
+  }
+
+  /** Whether segments can be read now whose master key was not here before. */
+  unlock(): boolean {
+    const locked = this.segments.filter(({ key }) => key === null);
+    if (locked.length === 0) return false;
+    this.#options.ring.reread();
+    for (const segment of locked) segment.key = keyOf(segment.header, this.#options.ring);
+    return locked.some(({ key }) => key !== null);
   }
 
   /** What segments of version 1 say about each table, by its oid, as far as it can be read. */
@@ -162,16 +163,15 @@ export class Spool {
     return told;
   }
 
-  /**
-   * Removes the segments whose requests have all arrived: `position` returns, by oid, the last one that has, and is trusted
-   * to be as durable as the segment that is removed.
-   */
-  async forget(position: (oid: number) => bigint): Promise<void> {
-    const arrived = ({ key, last }: Segment) =>
-      key !== null && [...last].every(([oid, sequence]) => sequence <= position(oid));
-    const current = this.segments.at(-1);
-    const idle = current !== undefined && arrived(current) && (await this.writer.finishSegment());
-    const gone = this.segments.filter((segment) => arrived(segment) && (segment !== current || idle));
-    if (gone.length > 0) await this.segmentFiles.remove(gone);
+  /** Opens the spool of this id, or makes it. Rejects with the system's errors. */
+  static async open(options: SpoolOptions, id: string): Promise<Spool> {
+    const { files, root, ring } = options;
+    const folder = join(root, id);
+    await files.makeFolder(folder);
+    await files.syncFolder(root);
+    const spool = Buffer.from(id, 'hex');
+    const { segments, lost, nextNumber, nextSequence } = await recover(files, folder, spool, ring);
+    const segmentFiles = new SegmentFiles({ ...options, folder, spool }, segments, nextNumber);
+    return new Spool(options, id, lost, segmentFiles, nextSequence);
   }
 }
