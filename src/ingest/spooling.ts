@@ -74,11 +74,35 @@ export class Spooling {
     return found instanceof Promise ? found.catch((error: unknown) => this.#findInDoubt(name, error)) : found;
   }
 
-  /** While a table spools it is checked with what was known last, and who fails the check is refused by it as well. */
-  isStill(target: Target, sinceMs: number): boolean | Promise<boolean> {
-    const gate = this.#gateOf(target);
-    const spools = gate !== null && gate.state !== 'open' && !this.#stages.catalog.isWatchingTable(target);
-    return (spools && this.#remembered(target) === target) || this.#stages.catalog.isStill(target, sinceMs);
+  async #findAway(name: TableName): Promise<Target> {
+    const known = this.#remembered(name);
+    const gate = known === null ? null : this.#gateOf(known);
+    if (known === null || gate === null || known.check === 'unusable') return this.#stages.catalog.find(name);
+    // `admit` finds out whether the spool has room.
+    if (gate.state !== 'open') return known;
+    if (!this.#canKeep(known, gate)) return this.#stages.catalog.find(name);
+    // It may only be a short interruption.
+    const found = this.#stages.catalog.find(name);
+    const none = this.#pause(limits.spoolAfterMs).then(() => null);
+    const target = await Promise.race([found, none]).catch((error: unknown) => {
+      if (error instanceof Refused && error.refusal.code === 'engine_unavailable') return null;
+      throw error;
+    });
+    if (target !== null) return target;
+    // Nothing awaits it any more.
+    void Promise.resolve(found).catch(() => {});
+    this.#fill(known, gate);
+    return known;
+  }
+
+  /** The table as it was when the engine was last asked; null: that was too long ago, or nothing is known. */
+  #remembered(name: TableName): Target | null {
+    const { catalog } = this.#stages;
+    const trustMs = this.#stages.settings.spoolTrustSeconds * 1_000;
+    const known = catalog.known(name.database);
+    if (known === null || known.ageMs > trustMs) return null;
+    const table = known.snapshot.tables.get(keyOfName(name)) ?? null;
+    return table === null || catalog.doubtMs(table) > trustMs ? null : table;
   }
 
   admit(target: Target, expected: ExpectedRequest): void {
@@ -113,21 +137,6 @@ export class Spooling {
     });
   }
 
-  /** A spool is opened in the background, and on a busy disk that takes longer than the first request of its table waits for its lane. */
-  async #keepOnceOpened(
-    outcome: Outcome,
-    rows: Rows,
-    arrival: Arrival,
-    body: Buffer,
-  ): Promise<Outcome | Spooled> {
-    const opened = this.#stages.disk?.opened(rows.target.database);
-    await Promise.race([opened, this.#pause(limits.spoolOpenedMs)]);
-    const gate = this.#gateOf(rows.target);
-    if (gate === null || !this.#canKeep(rows.target, gate)) return outcome;
-    this.#fill(rows.target, gate);
-    return this.#keep(rows, gate, arrival, body, true);
-  }
-
   async #spool(gate: TableGate, rows: Rows, arrival: Arrival, body: Buffer): Promise<Outcome | Spooled> {
     const { target } = rows;
     if (gate.state === 'filling' || gate.state === 'emptying') {
@@ -135,66 +144,9 @@ export class Spooling {
       // The rows were decoded for the table as it was before the wait.
       if (gate.state === 'open') return changed;
     }
-    if (gate.state === 'open') return this.#backOrAway(target, gate, rows, arrival, body);
-    return this.#keep(rows, gate, arrival, body, false);
-  }
-
-  #spoolOf(database: string): DiskSpool | null {
-    return this.#stages.disk?.spoolOf(database) ?? null;
-  }
-
-  /** The table as it was when the engine was last asked; null: that was too long ago, or nothing is known. */
-  #remembered(name: TableName): Target | null {
-    const { catalog } = this.#stages;
-    const trustMs = this.#stages.settings.spoolTrustSeconds * 1_000;
-    const known = catalog.known(name.database);
-    if (known === null || known.ageMs > trustMs) return null;
-    const table = known.snapshot.tables.get(keyOfName(name)) ?? null;
-    return table === null || catalog.doubtMs(table) > trustMs ? null : table;
-  }
-
-  async #findAway(name: TableName): Promise<Target> {
-    const known = this.#remembered(name);
-    const gate = known === null ? null : this.#gateOf(known);
-    if (known === null || gate === null || known.check === 'unusable') return this.#stages.catalog.find(name);
-    // `admit` finds out whether the spool has room.
-    if (gate.state !== 'open') return known;
-    if (!this.#canKeep(known, gate)) return this.#stages.catalog.find(name);
-    // It may only be a short interruption.
-    const found = this.#stages.catalog.find(name);
-    const none = this.#pause(limits.spoolAfterMs).then(() => null);
-    const target = await Promise.race([found, none]).catch((error: unknown) => {
-      if (error instanceof Refused && error.refusal.code === 'engine_unavailable') return null;
-      throw error;
-    });
-    if (target !== null) return target;
-    // Nothing awaits it any more.
-    void Promise.resolve(found).catch(() => {});
-    this.#fill(known, gate);
-    return known;
-  }
-
-  /** The table has changed, and could not be read in time. */
-  #findInDoubt(name: TableName, error: unknown): Target {
-    const isAway = error instanceof Refused && error.refusal.code === 'engine_unavailable';
-    const known = isAway ? this.#remembered(name) : null;
-    const gate = known === null ? null : this.#gateOf(known);
-    if (known === null || gate === null || known.check === 'unusable' || !this.#canKeep(known, gate))
-      throw error;
-    this.#fill(known, gate);
-    return known;
-  }
-
-  /** The database became unreachable after the table was found, or the table has changed since. */
-  #backOrAway(
-    target: Target,
-    gate: TableGate,
-    rows: Rows,
-    arrival: Arrival,
-    body: Buffer,
-  ): Promise<Outcome | Spooled> {
-    if (this.#stages.catalog.isWatchingTable(target) || !this.#canKeep(target, gate))
-      return Promise.resolve(changed);
+    if (gate.state !== 'open') return this.#keep(rows, gate, arrival, body, false);
+    // The database became unreachable after the table was found, or the table has changed since.
+    if (this.#stages.catalog.isWatchingTable(target) || !this.#canKeep(target, gate)) return changed;
     this.#fill(target, gate);
     // Through the gate again, filled or not: the request must not overtake those that it waits for.
     return this.submit(rows, arrival, body);
@@ -235,15 +187,8 @@ export class Spooling {
     return this.#spoolOf(target.database)?.gateOf(target.oid) ?? null;
   }
 
-  /** The database has none of the rows; or storing them again does no harm: deliveries are stored once, or rows go elsewhere at least once. */
-  #mayKeep(outcome: Outcome, { target: { dedupe, into }, delivery }: Rows): boolean {
-    if (outcome.kind === 'aborted') return away.has(outcome.refusal.code);
-    const isOnce =
-      delivery !== undefined && (dedupe?.windowS ?? 0) > this.#stages.settings.spoolHours * 3_600;
-    // The answer to the commit is lost, or came too late.
-    return (
-      (isOnce || into !== undefined) && outcome.kind === 'unknown' && outcome.refusal.code !== 'internal'
-    );
+  #spoolOf(database: string): DiskSpool | null {
+    return this.#stages.disk?.spoolOf(database) ?? null;
   }
 
   #canKeep(target: Target, gate: TableGate): boolean {
@@ -256,6 +201,12 @@ export class Spooling {
     }
   }
 
+  #fill(target: Target, gate: TableGate): void {
+    if (gate.state !== 'open') return;
+    gate.fill(Date.now());
+    this.#stages.observe({ kind: 'spool.entered', table: target });
+  }
+
   #isCurrent(target: Target): boolean {
     const { catalog } = this.#stages;
     // Not `find`: if nothing has looked at the table since it was found, the commit asks whether it has changed.
@@ -263,10 +214,48 @@ export class Spooling {
     return catalog.isWatchingTable(target) && known === target && catalog.doubtMs(target) === 0;
   }
 
-  #fill(target: Target, gate: TableGate): void {
-    if (gate.state !== 'open') return;
-    gate.fill(Date.now());
-    this.#stages.observe({ kind: 'spool.entered', table: target });
+  /** The database has none of the rows; or storing them again does no harm: deliveries are stored once, or rows go elsewhere at least once. */
+  #mayKeep(outcome: Outcome, { target: { dedupe, into }, delivery }: Rows): boolean {
+    if (outcome.kind === 'aborted') return away.has(outcome.refusal.code);
+    const isOnce =
+      delivery !== undefined && (dedupe?.windowS ?? 0) > this.#stages.settings.spoolHours * 3_600;
+    // The answer to the commit is lost, or came too late.
+    return (
+      (isOnce || into !== undefined) && outcome.kind === 'unknown' && outcome.refusal.code !== 'internal'
+    );
+  }
+
+  /** A spool is opened in the background, and on a busy disk that takes longer than the first request of its table waits for its lane. */
+  async #keepOnceOpened(
+    outcome: Outcome,
+    rows: Rows,
+    arrival: Arrival,
+    body: Buffer,
+  ): Promise<Outcome | Spooled> {
+    const opened = this.#stages.disk?.opened(rows.target.database);
+    await Promise.race([opened, this.#pause(limits.spoolOpenedMs)]);
+    const gate = this.#gateOf(rows.target);
+    if (gate === null || !this.#canKeep(rows.target, gate)) return outcome;
+    this.#fill(rows.target, gate);
+    return this.#keep(rows, gate, arrival, body, true);
+  }
+
+  /** The table has changed, and could not be read in time. */
+  #findInDoubt(name: TableName, error: unknown): Target {
+    const isAway = error instanceof Refused && error.refusal.code === 'engine_unavailable';
+    const known = isAway ? this.#remembered(name) : null;
+    const gate = known === null ? null : this.#gateOf(known);
+    if (known === null || gate === null || known.check === 'unusable' || !this.#canKeep(known, gate))
+      throw error;
+    this.#fill(known, gate);
+    return known;
+  }
+
+  /** While a table spools it is checked with what was known last, and who fails the check is refused by it as well. */
+  isStill(target: Target, sinceMs: number): boolean | Promise<boolean> {
+    const gate = this.#gateOf(target);
+    const spools = gate !== null && gate.state !== 'open' && !this.#stages.catalog.isWatchingTable(target);
+    return (spools && this.#remembered(target) === target) || this.#stages.catalog.isStill(target, sinceMs);
   }
 }
 
