@@ -63,7 +63,7 @@ export class DatabaseCatalog {
   /** Why the sealed values do not open; null: they do. */
   #keyProblem: string | null = null;
   #keyAskedAtMs = 0;
-  readonly #retries = new WaitingRetries();
+  readonly #retries: WaitingRetries;
   /** The error of the last attempt, for the caller that asked for the catalog to be created. */
   #error: unknown = null;
 
@@ -74,6 +74,7 @@ export class DatabaseCatalog {
     this.#create = create;
     this.#watcher = new CatalogWatcher(database, parts);
     this.tables = this.#watcher.tables;
+    this.#retries = new WaitingRetries(database, parts);
     this.#ended = this.#supervise();
   }
 
@@ -211,11 +212,11 @@ export class DatabaseCatalog {
     const database = this.#database;
     const { observe, limits } = this.#parts;
     let backoffMs = 25;
-    while (!this.#isFinal()) {
+    while (!this.tables.isFinal) {
       try {
         await this.#watch(() => (backoffMs = 25));
       } catch (error) {
-        if (this.#isFinal()) return;
+        if (this.tables.isFinal) return;
         this.#error = error;
         // The database is not unreachable but does not exist, so nothing that was known of it is true.
         if (sqlstateOf(error) === '3D000') this.tables.confirmedAtMs = -Infinity;
@@ -224,7 +225,7 @@ export class DatabaseCatalog {
         if (reason !== this.#reason) observe({ kind: 'catalog.unreadable', database, reason });
         this.#become('connecting', reason);
       }
-      if (this.#isFinal()) return;
+      if (this.tables.isFinal) return;
       await delay(backoffMs, undefined, { signal: this.#closing.signal }).catch(() => {});
       backoffMs = Math.min(backoffMs * 2, limits.engineBackoffMs);
     }
@@ -271,9 +272,7 @@ export class DatabaseCatalog {
   }
 
   async #afterLook(client: Client): Promise<void> {
-    const { engine, onRetryAsked } = this.#parts;
-    if (engine.kind !== 'embedded')
-      void this.#retries.look(client, this.#watcher, () => onRetryAsked?.(this.#database));
+    if (this.#parts.engine.kind !== 'embedded') void this.#retries.look(client, this.#watcher);
     await this.#lookForKey(client);
   }
 
@@ -309,10 +308,6 @@ export class DatabaseCatalog {
     if (this.#keyProblem === null || clock() - this.#keyAskedAtMs < limits.catalogKeyMs) return;
     await this.#lookAfterSeals(client);
     this.#watcher.picture.doubtAll();
-  }
-
-  #isFinal(): boolean {
-    return this.tables.state === 'absent' || this.tables.state === 'closed';
   }
 
   #reasonOf(error: unknown): string {

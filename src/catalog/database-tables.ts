@@ -1,6 +1,6 @@
 /**
  * The webhook tables of one database, as requests meet them: what is known of each, which of them are in doubt, and when the engine confirmed the others.
- * A request is answered from here, without a question to the engine, if the engine has confirmed its table within `catalogStaleMs` and has not reported another
+ * A request is answered from here, without a question to the engine, if the engine has confirmed its table lately (`catalogStaleMs`) and has not reported another
  * version of it since (`answering`); otherwise it waits for an answer of the engine (database-catalog.ts). Only handshakes (`lastKnown`) are answered
  * from less: changes made in the meantime are unknown, and a revoked key must not be accepted. Takes names and oids, returns Targets; refuses nothing.
  *
@@ -109,7 +109,7 @@ export class DatabaseTables {
 
   /** What is known, whether or not the engine is up; null: the database has no catalog, or is let go of. */
   get known(): DatabaseSnapshot | null {
-    if (this.#isFinal) return null;
+    if (this.isFinal) return null;
     return { snapshot: this.snapshot, ageMs: this.#context.clock() - this.confirmedAtMs };
   }
 
@@ -119,12 +119,13 @@ export class DatabaseTables {
    */
   lastKnown(name: TableName): Target | null | undefined {
     const { clock, limits } = this.#context;
-    if (!this.isWhole || this.#isFinal) return undefined;
+    if (!this.isWhole || this.isFinal) return undefined;
     if (clock() - this.confirmedAtMs > limits.handshakeStaleMs) return undefined;
     return this.snapshot.tables.get(keyOfName(name)) ?? null;
   }
 
-  get #isFinal(): boolean {
+  /** The database has no catalog, or is let go of. */
+  get isFinal(): boolean {
     return this.state === 'absent' || this.state === 'closed';
   }
 }

@@ -22,14 +22,19 @@ export interface CatalogListeners {
  * LISTEN on Headgate's channels, only in sessions that are certainly its own: those of the embedded engine. A pooler would lend such a session to
  * others, who would get the notifications, with the channel's secret name. Strangers may send any number of them: they only hasten the next look.
  */
-export async function listen(client: ClientBase, onCatalog: () => void, onRetry: () => void): Promise<void> {
+export async function listen(
+  client: ClientBase,
+  database: string,
+  told: CatalogListeners,
+  onCatalog: () => void,
+): Promise<void> {
   const channels = await pinned<{ purpose: string; name: string }>(
     client,
     'select c.purpose, c.name from headgate.channel c',
   );
   client.on('notification', ({ channel }) => {
     const purpose = channels.find(({ name }) => name === channel)?.purpose;
-    if (purpose === 'rejected') onRetry();
+    if (purpose === 'rejected') told.onRetryAsked?.(database);
     if (purpose === 'catalog') onCatalog();
   });
   for (const { name } of channels) await client.query(`listen ${quote(name)}`);
@@ -37,18 +42,25 @@ export async function listen(client: ClientBase, onCatalog: () => void, onRetry:
 
 /** Finds out whether retries wait, on engines that send no notifications. */
 export class WaitingRetries {
+  readonly #database: string;
+  readonly #told: CatalogListeners;
   #isAsking = false;
+
+  constructor(database: string, told: CatalogListeners) {
+    this.#database = database;
+    this.#told = told;
+  }
 
   /**
    * To be called after each look; `seen.hasChanged`: one has seen a change since this was last answered. Never rejects: what could not be asked is asked
    * after the next look.
    */
-  async look(client: ClientBase, seen: { hasChanged: boolean }, onRetry: () => void): Promise<void> {
+  async look(client: ClientBase, seen: { hasChanged: boolean }): Promise<void> {
     if (this.#isAsking || !seen.hasChanged) return;
     this.#isAsking = true;
     seen.hasChanged = false;
     try {
-      if (await isRetryWaiting(client)) onRetry();
+      if (await isRetryWaiting(client)) this.#told.onRetryAsked?.(this.#database);
     } catch {
       seen.hasChanged = true;
     } finally {

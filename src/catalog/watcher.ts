@@ -99,8 +99,7 @@ export class CatalogWatcher {
   /** Notifications hasten the next look. `client`: a session that is certainly Headgate's own. */
   async listen(client: Client): Promise<void> {
     this.#versions.isOwn = true;
-    const onCatalog = () => void this.#looks.run().catch(() => {});
-    await listen(client, onCatalog, () => this.#watched.onRetryAsked?.(this.#database));
+    await listen(client, this.#database, this.#watched, () => void this.#looks.run().catch(() => {}));
   }
 
   /** Resolves after a look that began after the call: at all tables, or at this one, by its oid or a name that is not known. */
