@@ -17,7 +17,6 @@ import type { Asked } from './request-sessions.ts';
 import { RetryRoutes } from './retry-routes.ts';
 import { RoleRoutes } from './role-routes.ts';
 import type { RoleAnswers } from './role-routes.ts';
-import { RunningStatements } from './running-statements.ts';
 import { SenderRoutes } from './sender-routes.ts';
 import type { SenderAnswers } from './sender-routes.ts';
 import { TailStreams } from './stream.ts';
@@ -35,8 +34,6 @@ export interface ApiDeps extends LoginDeps {
 
 export class ConsoleApi {
   readonly #deps: ApiDeps;
-  /** Of all sessions. */
-  readonly #running = new RunningStatements();
   readonly #requests: RequestSessions;
   readonly #logins: LoginRoutes;
   readonly #senders: SenderRoutes;
@@ -48,9 +45,9 @@ export class ConsoleApi {
   constructor(deps: ApiDeps) {
     this.#deps = deps;
     this.#requests = new RequestSessions(deps.sessions, deps.clock);
-    this.#logins = new LoginRoutes(deps, this.#requests, this.#running);
-    this.#senders = new SenderRoutes(deps.answers, this.#requests, this.#running);
-    this.#known = new RequestRoutes(deps, this.#requests, this.#running);
+    this.#logins = new LoginRoutes(deps, this.#requests);
+    this.#senders = new SenderRoutes(deps.answers, this.#requests);
+    this.#known = new RequestRoutes(deps, this.#requests);
     this.#roles = new RoleRoutes(deps.answers, this.#requests);
     this.#retries = new RetryRoutes(this.#requests);
     this.#tails = new TailStreams(deps, this.#requests);

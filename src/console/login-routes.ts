@@ -11,7 +11,6 @@ import type { LoginRequest, SharedCall, SharedKey, SharedLogin } from './api.ts'
 import { isText, malformed, readObject } from './body.ts';
 import type { BodyMembers } from './body.ts';
 import { writeJson, writeSqlError } from './headers.ts';
-import type { RunningStatements } from './running-statements.ts';
 import type { SqlDoorAt } from './sql.ts';
 import { tokenOf } from './request-sessions.ts';
 import type { Asked, RequestSessions, RoleUser } from './request-sessions.ts';
@@ -43,14 +42,11 @@ interface Attempted {
 export class LoginRoutes {
   readonly #deps: LoginDeps;
   readonly #requests: RequestSessions;
-  /** Of all sessions. */
-  readonly #running: RunningStatements;
   readonly #tries = new LoginTries();
 
-  constructor(deps: LoginDeps, requests: RequestSessions, running: RunningStatements) {
+  constructor(deps: LoginDeps, requests: RequestSessions) {
     this.#deps = deps;
     this.#requests = requests;
-    this.#running = running;
   }
 
   async howTo({ response }: Asked): Promise<void> {
@@ -166,7 +162,7 @@ export class LoginRoutes {
 
   /** Answers with the token that `begin` returns, if the role can log in at the SQL port. */
   async #enter(response: ServerResponse, who: RoleUser, begin: Begin): Promise<void> {
-    const runner = new SqlRunner(this.#deps.door(), who, this.#running);
+    const runner = new SqlRunner(this.#deps.door(), who, this.#requests.running);
     try {
       await runner.enter();
     } catch (error) {

@@ -10,7 +10,6 @@ import { findRequest, listRequests } from './request-list.ts';
 import type { RequestSources } from './request-list.ts';
 import { goneOf } from './request-sessions.ts';
 import type { Asked, RequestSessions } from './request-sessions.ts';
-import type { RunningStatements } from './running-statements.ts';
 import { ownedTable } from './statements.ts';
 import { KnownRights } from './stream.ts';
 
@@ -29,19 +28,14 @@ interface RequestDeps {
 }
 
 export class RequestRoutes {
-  readonly #tail: TailSource;
-  readonly #answers: RequestAnswers;
+  readonly #deps: RequestDeps;
   readonly #requests: RequestSessions;
-  /** Of all sessions. */
-  readonly #running: RunningStatements;
   readonly #rights: KnownRights;
 
-  constructor({ tail, answers, clock }: RequestDeps, requests: RequestSessions, running: RunningStatements) {
-    this.#tail = tail;
-    this.#answers = answers;
+  constructor(deps: RequestDeps, requests: RequestSessions) {
+    this.#deps = deps;
     this.#requests = requests;
-    this.#running = running;
-    this.#rights = new KnownRights(clock);
+    this.#rights = new KnownRights(deps.clock);
   }
 
   /**
@@ -67,7 +61,7 @@ export class RequestRoutes {
       question = { ...of, database: who.database, oid: Number(oid) };
     }
     const role = who.kind === 'role' ? who.user : '';
-    const found = await this.#running.run(role, () => this.#answers.held(question));
+    const found = await this.#requests.running.run(role, () => this.#deps.answers.held(question));
     if (found === null) throw none;
     writeJson(response, 200, found);
   }
@@ -95,10 +89,11 @@ export class RequestRoutes {
   #listDeps({ request, response }: Asked): RequestSources {
     const { runner, who } = this.#requests.ofRole(request);
     const gone = goneOf(response);
+    const { tail, answers } = this.#deps;
     // A frozen database would hold up what is remembered.
-    const isAway = this.#answers.ready() !== null;
+    const isAway = answers.ready() !== null;
     return {
-      tail: this.#tail,
+      tail,
       ask: async (call) => (isAway ? null : ((await runner.run(call, gone)).tables.at(-1) ?? null)),
       rights: () => this.#rights.of(runner, who.database, gone, isAway),
     };

@@ -5,6 +5,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Refused, SqlFailure } from '../errors/refusals.ts';
 import { writeSqlError } from './headers.ts';
+import { RunningStatements } from './running-statements.ts';
 import type { ConsoleSession, ConsoleSessions, ConsoleUser } from './sessions.ts';
 import type { SqlRunner } from './sql.ts';
 
@@ -23,6 +24,8 @@ interface OfRole {
 }
 
 export class RequestSessions {
+  /** Those of all sessions. */
+  readonly running = new RunningStatements();
   readonly #sessions: ConsoleSessions<SqlRunner | null>;
   readonly #clock: () => number;
 

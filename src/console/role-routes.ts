@@ -57,7 +57,7 @@ export class RoleRoutes {
 
   async sql(asked: Asked): Promise<void> {
     const { runner } = this.#requests.ofRole(asked.request);
-    const call: SqlCall = readSqlCall(await readObject(asked.request));
+    const call = readSqlCall(await readObject(asked.request));
     const answer = await this.#requests.run(asked, () => runner.run(call, goneOf(asked.response)));
     if (answer !== null) writeJson(asked.response, 200, answer);
   }
@@ -68,12 +68,8 @@ export class RoleRoutes {
     if (oids.length === 0) return writeJson(asked.response, 200, {});
     const seen = await this.#read(asked, visibleTables(oids));
     if (seen === null) return;
-    const answer = await this.#requests.run(asked, () =>
-      this.#answers.unusable(
-        who.database,
-        seen.map(([oid]) => Number(oid)),
-      ),
-    );
+    const visible = seen.map(([oid]) => Number(oid));
+    const answer = await this.#requests.run(asked, () => this.#answers.unusable(who.database, visible));
     if (answer !== null) writeJson(asked.response, 200, answer);
   }
 

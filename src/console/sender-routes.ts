@@ -13,7 +13,6 @@ import { isHmacForm } from './custom-hmac.ts';
 import { writeJson } from './headers.ts';
 import { goneOf } from './request-sessions.ts';
 import type { Asked, RequestSessions } from './request-sessions.ts';
-import type { RunningStatements } from './running-statements.ts';
 import { tryHmac, variantsMax } from './try-hmac.ts';
 
 /** What other rooms know of senders. */
@@ -42,13 +41,10 @@ export interface SenderAnswers {
 export class SenderRoutes {
   readonly #answers: SenderAnswers;
   readonly #requests: RequestSessions;
-  /** Of all sessions. */
-  readonly #running: RunningStatements;
 
-  constructor(answers: SenderAnswers, requests: RequestSessions, running: RunningStatements) {
+  constructor(answers: SenderAnswers, requests: RequestSessions) {
     this.#answers = answers;
     this.#requests = requests;
-    this.#running = running;
   }
 
   async makeSecret({ request, response }: Asked): Promise<void> {
@@ -112,7 +108,7 @@ export class SenderRoutes {
       const sql = 'SELECT current_user';
       const { tables } = await runner.run({ sql, write: false, own: true }, goneOf(response));
       const user = tables[0]?.rows[0]?.[0] ?? '';
-      return this.#running.run(who.user, () => send({ user, database: who.database }));
+      return this.#requests.running.run(who.user, () => send({ user, database: who.database }));
     });
     if (answer !== null) writeJson(response, 200, answer);
   }
