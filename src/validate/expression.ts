@@ -10,7 +10,8 @@ import { Safety } from './safety.ts';
 import { keyConstants, literalRanges } from './secret-literals.ts';
 import { ExpressionError } from './errors.ts';
 import { type Node, type VariableName, reachable } from './node.ts';
-import { loadParser, parseText } from './parse.ts';
+import { parseText } from './parse.ts';
+import { loadParser } from './parser.ts';
 import { Typer } from './typing.ts';
 
 export { ExpressionError, loadParser };

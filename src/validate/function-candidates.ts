@@ -1,10 +1,13 @@
 /**
  * Which of several rows of one name a call means, decided as PostgreSQL decides it (func_match_argtypes and func_select_candidate of parse_func.c). Takes rows
- * and the types of the arguments; returns a row; refuses a call that is not unique. Pure.
+ * and the types of the arguments; returns a row; refuses a call that is not unique, and makes the
+ * messages of those that no row takes. Pure.
  */
 import { ExpressionError } from './errors.ts';
+import { operatorsByName } from './functions.ts';
+import { signature } from './function-table.ts';
 import type { FunctionRow } from './function-table.ts';
-import { categoryOf, coercesImplicitly, isPreferred } from './types.ts';
+import { categoryOf, coercesImplicitly, isPreferred, printedType } from './types.ts';
 import type { StaticType, TypeName } from './types.ts';
 
 /** null: none of them takes these types. `what` and `at`: the call, for the refusal. */
@@ -75,4 +78,31 @@ function selectForUnknown(
   const [type] = known;
   const same = candidates.filter((row) => types.every((_, at) => typeAt(row, at) === type));
   return same.length === 1 ? (same[0] ?? null) : null;
+}
+
+/** For messages: the types of a call. */
+export function printed(types: readonly StaticType[]): string {
+  return types.map((type) => printedType[type]).join(', ');
+}
+
+/** For hints: which forms there are. */
+export function forms(rows: readonly FunctionRow[]): string {
+  return rows
+    .filter((row) => row.refused === null)
+    .map((row) => `${signature(row)} → ${printedType[row.result]}`)
+    .join('; ');
+}
+
+/** For messages: an operator between its types. */
+export function operation(name: string, types: readonly StaticType[]): string {
+  return types.length === 1
+    ? `${name} ${printed(types)}`
+    : types.map((type) => printedType[type]).join(` ${name} `);
+}
+
+export function noOperator(name: string, types: readonly StaticType[], at: number): ExpressionError {
+  const known = operatorsByName.get(name) ?? [];
+  return new ExpressionError('42883', `operator does not exist: ${operation(name, types)}`, at, {
+    hint: `known here: ${forms(known.filter((row) => row.args.length === types.length))}`,
+  });
 }

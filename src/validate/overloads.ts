@@ -6,11 +6,9 @@
 import type { Builder } from './build.ts';
 import { ExpressionError } from './errors.ts';
 import { functionsByName, operatorsByName } from './functions.ts';
-import { signature } from './function-table.ts';
 import type { FunctionRow } from './function-table.ts';
 import type { Node } from './node.ts';
-import { best } from './function-candidates.ts';
-import { printedType } from './types.ts';
+import { best, forms, noOperator, operation, printed } from './function-candidates.ts';
 import type { StaticType } from './types.ts';
 
 function takes(row: FunctionRow, count: number): boolean {
@@ -20,17 +18,6 @@ function takes(row: FunctionRow, count: number): boolean {
 function refusedIfSo(row: FunctionRow, at: number): FunctionRow {
   if (row.refused !== null) throw new ExpressionError('0A000', row.refused, at);
   return row;
-}
-
-function printed(types: readonly StaticType[]): string {
-  return types.map((type) => printedType[type]).join(', ');
-}
-
-function forms(rows: readonly FunctionRow[]): string {
-  return rows
-    .filter((row) => row.refused === null)
-    .map((row) => `${signature(row)} → ${printedType[row.result]}`)
-    .join('; ');
 }
 
 export function resolveFunction(name: string, types: readonly StaticType[], at: number): FunctionRow {
@@ -70,19 +57,6 @@ export function findOperator(name: string, types: readonly StaticType[], at: num
   }
   const row = best(candidates, types, `operator ${operation(name, types)}`, at);
   return row === null ? null : refusedIfSo(row, at);
-}
-
-function operation(name: string, types: readonly StaticType[]): string {
-  return types.length === 1
-    ? `${name} ${printed(types)}`
-    : types.map((type) => printedType[type]).join(` ${name} `);
-}
-
-export function noOperator(name: string, types: readonly StaticType[], at: number): ExpressionError {
-  const known = operatorsByName.get(name) ?? [];
-  return new ExpressionError('42883', `operator does not exist: ${operation(name, types)}`, at, {
-    hint: `known here: ${forms(known.filter((row) => row.args.length === types.length))}`,
-  });
 }
 
 /** The node of an operator with these operands. */

@@ -4,7 +4,7 @@
  */
 import { isKeyConstant, reachable } from './node.ts';
 import type { Node } from './node.ts';
-import { tokenEnds } from './parse.ts';
+import { tokenEnds } from './parser.ts';
 import type { Safety } from './safety.ts';
 
 /**

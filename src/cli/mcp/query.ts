@@ -8,7 +8,7 @@
  */
 import { limits } from '../../config/limits.ts';
 import { PlainError } from '../../kit/plain-error.ts';
-import { loadParser, parseStatements } from '../../validate/parse.ts';
+import { loadParser, parseStatements } from '../../validate/parser.ts';
 import type { CommandSession } from '../session.ts';
 import { fetched } from './fetched.ts';
 import type { ToolResult } from './server.ts';
