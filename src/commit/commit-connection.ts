@@ -25,7 +25,7 @@ export interface SessionFacts {
 }
 
 /** What removes what code has left in a session. */
-interface Reset {
+export interface Reset {
   readonly sql: string;
   /** How many statements it holds. */
   readonly count: number;

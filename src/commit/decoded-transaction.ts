@@ -1,6 +1,7 @@
 /**
  * The transaction that stores decoded rows of one group, in one write. Takes requests and the statements of their table; returns what became of all
- * of them together. Besides the rows' own statements it holds what code needs that runs in its session: the search_path in a session that others use,
+ * of them together. As a rule these are two statements: one that locks the table and asks whether it is still the same (`holdPlainStep`), and the rows
+ * (`storeStatement`). Besides the rows' own statements it holds what code needs that runs in its session: the search_path in a session that others use,
  * too, and what is cleaned up there.
  */
 import type { Rows } from '../types/rows.ts';

@@ -17,7 +17,7 @@ import { failedHere, isInDoubt, isRaised, told, isForgotten, handedOn } from './
 import type { StoreAttempt, LostConnection, EngineReply, StalePlaces } from './interpret-reply.ts';
 import { connectionOf } from './commit-connection.ts';
 import { executeSteps, statementsOf } from './prepared-statements.ts';
-import type { CommitConnection, SessionFacts } from './commit-connection.ts';
+import type { CommitConnection, Reset, SessionFacts } from './commit-connection.ts';
 import type { PreparedStatements, PreparedStatement, StatementStep } from './prepared-statements.ts';
 import type { TransactionSettings } from './transaction-statements.ts';
 import { queryMessage, syncMessage } from './wire-message.ts';
@@ -97,7 +97,11 @@ export class CommitSession {
     if (!this.#usable) return expected.map(() => failedHere('08003', 'the connection was lost'));
     const left = this.leftMs;
     if (left <= 0) return expected.map(() => failedHere('57014', 'deadline'));
-    const replies = await this.#exchange(messages, expected, left);
+    const reset = this.#connection.takeReset();
+    const replies =
+      reset === null
+        ? await roundTrip(this.#options.client, messages, expected, left)
+        : await this.#afterReset(reset, messages, expected, left);
     if (replies.some((reply) => reply.kind === 'lost')) this.#usable = false;
     // The server has become a standby: this connection remains one to a standby.
     if (replies.some((reply) => reply.kind === 'failed' && reply.sqlstate === '25006' && !isRaised(reply))) {
@@ -108,16 +112,14 @@ export class CommitSession {
   }
 
   /** What code has left in the session is removed first, in a transaction of its own. */
-  async #exchange(
+  async #afterReset(
+    { sql, count }: Reset,
     messages: Iterable<Buffer>,
     expected: readonly number[],
     left: number,
   ): Promise<EngineReply[]> {
-    const { client } = this.#options;
-    const reset = this.#connection.takeReset();
-    if (reset === null) return roundTrip(client, messages, expected, left);
-    const all = inTurn([queryMessage(reset.sql)], messages);
-    const [done, ...replies] = await roundTrip(client, all, [reset.count, ...expected], left);
+    const all = inTurn([queryMessage(sql)], messages);
+    const [done, ...replies] = await roundTrip(this.#options.client, all, [count, ...expected], left);
     if (done?.kind !== 'done') this.#usable = false;
     return replies;
   }

@@ -34,7 +34,12 @@ export function storeDocumentsStatement(target: Target): string {
   );
 }
 
-/** Stores the rows of `$1`, `$2`: see underPath; an existing row keeps its columns of the names `kept`. The types of its parameters: storingTypes. */
+/**
+ * Stores the rows of `$1`, `$2`: see underPath; an existing row keeps its columns of the names `kept`. The types of its parameters: storingTypes.
+ * Without a key and without code:
+ *
+ *   insert into public.t (a, b) select a, b from json_to_recordset($1) as r(a int4, b text) where <the name still means the table>
+ */
 export function storeStatement(target: Target, kept: readonly string[] = []): string {
   const { into, rows, conflict } = storing(target, kept);
   if (target.code.rowsType === undefined) return `${into} ${rows}${conflict}`;
