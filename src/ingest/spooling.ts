@@ -27,13 +27,13 @@ import type { RefusalCode } from '../errors/refusals.ts';
 
 /** The disk: here (`Spools` of spool/), or in the main process that keeps it for all listener processes (`SpoolClient` of app/listeners/). */
 export interface Disk {
-  /** null: requests for this database are not kept. */
+  /** A look-up; null: requests for this database are not kept. */
   spoolOf(database: string): DiskSpool | null;
   /** Resolves when the spool of a database is opened. */
   opened(database: string): Promise<void>;
 }
 
-/** `DatabaseSpool` of spool/, or the same as seen from a listener process (`LinkedSpool`). */
+/** `DatabaseSpool` (spool/database-spool.ts), or the same as seen from a listener process (`LinkedSpool`). */
 export interface DiskSpool {
   gateOf(oid: number): TableGate;
   /** null: the table has never spooled. */

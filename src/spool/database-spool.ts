@@ -12,7 +12,7 @@ import type { Observe, TableName } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';
 import { DiskHealth } from './disk-health.ts';
 import { DiskShares } from './disk-shares.ts';
-import type { ShareBounds } from './disk-shares.ts';
+import type { SharedDisk } from './disk-shares.ts';
 import { encodeTarget } from './format.ts';
 import { encodeTable } from './kept-request.ts';
 import type { SpooledTable } from './kept-request.ts';
@@ -23,7 +23,8 @@ import { madeAtMs, newSpoolId, spoolIds } from './spool-identifier.ts';
 import { TableGate } from './table-order.ts';
 import type { Appendable } from './writer.ts';
 
-export interface DatabaseSpoolOptions extends Omit<SpoolOptions, 'root' | 'health'>, ShareBounds {
+export interface DatabaseSpoolOptions extends Omit<SpoolOptions, 'root' | 'health'> {
+  readonly disk: SharedDisk;
   readonly database: string;
   /** The folder of this database. */
   readonly folder: string;
@@ -57,7 +58,8 @@ export class DatabaseSpool implements Closable {
     this.#options = options;
     this.database = database;
     this.health = new DiskHealth(database, observe, files, folder);
-    this.shares = new DiskShares(database, options, () => this.#spools.flatMap(({ segments }) => segments));
+    const all = () => this.#spools.flatMap(({ segments }) => segments);
+    this.shares = new DiskShares(database, options.disk, options.clock, all);
   }
 
   gateOf(oid: number): TableGate {

@@ -3,20 +3,17 @@
  * it from the others. Takes the segments of the database; returns sums, as of a moment ago; touches nothing.
  */
 import { limits } from '../config/limits.ts';
+import { rememberedOf } from '../kit/memoize.ts';
 import type { Segment, SegmentCounts } from './segment.ts';
 
 /** What all databases share. */
-export interface ShareBounds {
-  /** How much of the disk requests may still take, in bytes. */
-  readonly bytesFree: () => number;
+export interface SharedDisk {
+  /** How much of it requests may take, in bytes. */
+  readonly bytesMax: number;
   /** The owner (pg_class.relowner) of each table that the catalog knows, by the table's oid, whether or not the engine is up. */
   readonly ownersOf: (database: string) => ReadonlyMap<number, number>;
-  /** What requests of this owner's tables take in all databases, in bytes. */
-  readonly bytesOfOwner: (owner: number) => number;
-  /** Whether the tables that are known have more than one owner, in all databases. */
-  readonly hasSeveralOwners: () => boolean;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
+  /** Those of all databases. */
+  readonly shares: () => readonly DiskShares[];
 }
 
 /** What segments hold, in total and for each table by its oid. */
@@ -29,31 +26,36 @@ interface SpoolUsage {
 
 export class DiskShares {
   readonly #database: string;
-  readonly #bounds: ShareBounds;
+  readonly #disk: SharedDisk;
+  readonly #clock: () => number;
   readonly #segments: () => readonly Segment[];
   /** The last known owner of each table that has spooled, by the table's oid: a table that is dropped, or cannot be read any more, keeps it. */
-  readonly #owners = new Map<number, number>();
+  readonly #lastOwners = new Map<number, number>();
   #lastUsed: SpoolUsage = { bytes: 0, of: new Map(), ofOwners: new Map() };
   #usedAtMs = -Infinity;
   /** What was written since, in bytes. */
   #usedSince = 0;
 
-  /** `segments`: all of the database. */
-  constructor(database: string, bounds: ShareBounds, segments: () => readonly Segment[]) {
+  /** `segments`: all of the database; `clock`: monotonic, ms. */
+  constructor(database: string, disk: SharedDisk, clock: () => number, segments: () => readonly Segment[]) {
     this.#database = database;
-    this.#bounds = bounds;
+    this.#disk = disk;
+    this.#clock = clock;
     this.#segments = segments;
   }
 
   /** Whether a table has all that it may take, or its owner's tables have. */
   isFull(oid: number): boolean {
-    const { bytesFree, bytesOfOwner, hasSeveralOwners } = this.#bounds;
+    const all = this.#disk.shares();
+    const bytesFree = all.reduce((left, { bytes }) => left - bytes, this.#disk.bytesMax);
     const { bytes = 0 } = this.#used(limits.spoolUsedMs).of.get(oid) ?? {};
     const owner = this.#ownerOf(oid);
-    const ofOwner = owner === null ? bytes : bytesOfOwner(owner);
+    // A role is the same in all databases of the server.
+    const ofOwner = owner === null ? bytes : all.reduce((sum, one) => sum + one.bytesOfOwner(owner), 0);
+    const owners = new Set(all.flatMap((one) => one.#owners().slice(0, 2)));
     const share = limits.spoolShare;
     // Once the owner's tables have taken it, they have `share` times what is then left to the others.
-    const leftToOwner = hasSeveralOwners() ? (share * bytesFree() - ofOwner) / (share + 1) : bytesFree();
+    const leftToOwner = owners.size > 1 ? (share * bytesFree - ofOwner) / (share + 1) : bytesFree;
     return bytes > share * leftToOwner;
   }
 
@@ -78,7 +80,7 @@ export class DiskShares {
   }
 
   #used(ageMsMax: number): SpoolUsage {
-    const now = this.#bounds.clock();
+    const now = this.#clock();
     const isRecent = now - this.#usedAtMs < ageMsMax && this.#usedSince < limits.spoolUsedBytes;
     if (isRecent) return this.#lastUsed;
     const of = new Map<number, SegmentCounts>();
@@ -108,9 +110,18 @@ export class DiskShares {
    * owner had no other.
    */
   #ownerOf(oid: number): number | null {
-    const known = this.#bounds.ownersOf(this.#database).get(oid);
-    if (known === undefined) return this.#owners.get(oid) ?? null;
-    this.#owners.set(oid, known);
+    const known = this.#disk.ownersOf(this.#database).get(oid);
+    if (known === undefined) return this.#lastOwners.get(oid) ?? null;
+    this.#lastOwners.set(oid, known);
     return known;
   }
+
+  /** Of the tables that the catalog knows. */
+  #owners(): readonly number[] {
+    return distinct(this.#disk.ownersOf(this.#database));
+  }
 }
+
+const distinct = rememberedOf((owners: ReadonlyMap<number, number>): readonly number[] => [
+  ...new Set(owners.values()),
+]);

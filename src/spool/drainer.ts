@@ -24,17 +24,14 @@ import type { ReadPosition, Spool } from './spool.ts';
 import type { TableGate } from './table-order.ts';
 import type { SlowTables } from './hand-over-failure.ts';
 import { TableHandOver } from './table-hand-over.ts';
-import type { HandOverStages, HandOverMemory } from './table-hand-over.ts';
+import type { HandOverInProgress, HandOverMemory, HandOverStages } from './table-hand-over.ts';
 
 /** What is known of one spool while it is handed over. */
-interface HandOverProgress {
+interface HandOverProgress extends HandOverInProgress {
   readonly spool: Spool;
   /** headgate.home() of the database that has answered. */
   readonly home: string;
-  /** By oid. */
-  readonly positions: Map<number, bigint>;
   readonly tables: KeptTables;
-  readonly slow: Map<number, SlowTables>;
   /** Everything before has arrived, or belongs to tables for which it never will. */
   place: ReadPosition;
 }

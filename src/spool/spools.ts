@@ -203,12 +203,12 @@ export class Spools implements Closable {
 
   #openSpool(database: string, folder: string): Promise<DatabaseSpool> {
     const { settings, keys, catalog, limits, observe, clock } = this.#parts;
-    const sum = (of: (kept: DatabaseSpool) => number) =>
-      [...this.#databases.values()].reduce((total, { kept }) => total + of(kept), 0);
-    const ownersOf = (name: string) => ownersIn(catalog.known(name)?.snapshot.tables ?? noTables);
-    const hasSeveralOwners = () => {
-      const owners = [...this.#databases.keys()].map((name) => distinct(ownersOf(name)));
-      return new Set(owners.flatMap((some) => some.slice(0, 2))).size > 1;
+    const kept = () => [...this.#databases.values()].map((open) => open.kept);
+    const bytesMax = settings.spoolBytesMax;
+    const disk = {
+      bytesMax,
+      ownersOf: (name: string) => ownersIn(catalog.known(name)?.snapshot.tables ?? noTables),
+      shares: () => kept().map(({ shares }) => shares),
     };
     return DatabaseSpool.open({
       database,
@@ -216,12 +216,8 @@ export class Spools implements Closable {
       files: realFiles,
       ring: keys,
       segmentBytes: segmentBytes(settings, limits),
-      bytesLeft: () => settings.spoolBytesMax - sum(({ bytes }) => bytes),
-      bytesFree: () => settings.spoolBytesMax - sum(({ shares }) => shares.bytes),
-      // A role is the same in all databases of the server.
-      bytesOfOwner: (owner) => sum(({ shares }) => shares.bytesOfOwner(owner)),
-      ownersOf,
-      hasSeveralOwners,
+      bytesLeft: () => kept().reduce((left, { bytes }) => left - bytes, bytesMax),
+      disk,
       ageMsMax: settings.spoolHours * 3_600_000,
       random: randomBytes,
       clock,
@@ -253,10 +249,6 @@ const ownersIn = rememberedOf(
   (tables: ReadonlyMap<string, Target>): ReadonlyMap<number, number> =>
     new Map([...tables.values()].flatMap(({ oid, code: { owner } }) => (owner === 0 ? [] : [[oid, owner]]))),
 );
-
-const distinct = rememberedOf((owners: ReadonlyMap<number, number>): readonly number[] => [
-  ...new Set(owners.values()),
-]);
 
 /** An id that no spool has. */
 const noSpool = '0'.repeat(32);
