@@ -58,7 +58,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const address = await server.listen(options);
   const drain = (): Promise<void> => {
     streams.drain();
-    return server.stopping.close(null);
+    return server.connections.close(null);
   };
   return {
     address,
@@ -72,7 +72,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     drain,
     close: async () => {
       const drained = drain();
-      server.stopping.cutOff();
+      server.connections.cutOff();
       await drained;
       await Promise.all([sessions.close(), streams.close()]);
     },

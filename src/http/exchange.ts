@@ -4,8 +4,8 @@
  * with what ended the connection: `request_timeout`, `malformed_request`, `request_aborted`.
  *
  * If Node's parser has read the request, its body may still be arriving (body.ts), and Node writes the answer (node-answer.ts); otherwise the body is
- * there, and an answer is one message, made here, in the order of its connection (fast-connection.ts). What only large requests and results need is in
- * stream-exchange.ts.
+ * there, and the answer is one message (plain-messages.ts), in the order of its connection (fast-connection.ts). What only large requests and results
+ * need is in stream-exchange.ts.
  */
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import { refusal, Refused } from '../errors/refusals.ts';

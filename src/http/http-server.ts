@@ -16,7 +16,7 @@ import { FastConnections } from './fast-connections.ts';
 import { Inflations } from './inflation.ts';
 import { answerHalfClosed, createHttpDoor } from './server.ts';
 import type { NodeServer } from './server.ts';
-import { HttpStopping } from './stopping.ts';
+import { OpenConnections } from './open-connections.ts';
 import { ParserEvents } from './parser-events.ts';
 import { ReceivedRequests } from './requests.ts';
 import type { HttpHandler, LiveRequest, ServerContext } from './requests.ts';
@@ -52,8 +52,8 @@ export class HttpServer<E extends LiveRequest> {
   readonly context: ServerContext;
   readonly #options: HttpServerOptions;
   readonly #limits: Limits;
-  /** How it stops: opened sockets are entered there. */
-  readonly stopping: HttpStopping;
+  /** Those that are open; they also know how the server stops. */
+  readonly connections: OpenConnections;
   /** What Node's parser reports. */
   readonly events: ParserEvents<E>;
   readonly #requests: ReceivedRequests<E>;
@@ -73,12 +73,12 @@ export class HttpServer<E extends LiveRequest> {
       draining: false,
     };
     this.#requests = new ReceivedRequests(this.context, handler, options.impatient);
-    this.events = new ParserEvents(this.context, handler, this.#requests);
-    this.stopping = new HttpStopping(this.context, this.#requests);
+    this.connections = new OpenConnections(this.context, this.#requests);
+    this.events = new ParserEvents(this.context, handler, this.#requests, this.connections);
   }
 
   get load(): { readonly connections: number; readonly bytesInFlight: number } {
-    return { connections: this.#requests.connections.size, bytesInFlight: this.context.inFlight.held };
+    return { connections: this.connections.all.size, bytesInFlight: this.context.inFlight.held };
   }
 
   /** Port 0 picks a free one. */
@@ -97,7 +97,7 @@ export class HttpServer<E extends LiveRequest> {
   take(socket: Socket): void {
     // As Node's HTTP servers do: a sender that closes its own half after a request still reads the answer.
     socket.allowHalfOpen = true;
-    this.stopping.servers[0]?.sockets.emit('connection', socket);
+    this.connections.servers[0]?.sockets.emit('connection', socket);
   }
 
   async #listen(at: ListenAt): Promise<AddressInfo> {
@@ -113,13 +113,13 @@ export class HttpServer<E extends LiveRequest> {
     const { requestTimeoutMs, connectionsMax, silenceMs, tls, answersHalfClosed } = this.#options;
     const http = createHttpDoor({ ...this.#limits, requestTimeoutMs, connectionsMax }, tls);
     const { parser: server } = http;
-    this.stopping.servers.push(http);
+    this.connections.servers.push(http);
     if (answersHalfClosed) answerHalfClosed(server);
     if (silenceMs !== null) server.setTimeout(silenceMs);
     const fast = this.#createFast(http);
     // What comes on a socket is read by fast-connection.ts or by Node's parser (parser-events.ts), and goes on in requests.ts.
     http.connected((socket) => {
-      const connection = this.#requests.connected(socket);
+      const connection = this.connections.add(socket);
       if (fast === null) server.emit('connection', socket);
       else fast.add(socket, connection);
     });
@@ -139,7 +139,7 @@ export class HttpServer<E extends LiveRequest> {
       handOver: (socket) => parser.emit('connection', socket),
       expired: (socket) => this.events.unreadable(nothingCame, socket),
     });
-    this.stopping.fast.push(fast);
+    this.connections.fast.push(fast);
     return fast;
   }
 }

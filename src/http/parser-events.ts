@@ -9,6 +9,7 @@ import type { Socket } from 'node:net';
 import { refusal } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { withoutFetched } from './headers.ts';
+import type { OpenConnections } from './open-connections.ts';
 import { isHeadOfParserError, protocolRefusal, refusalForParserError } from './protocol.ts';
 import { rawMessage } from './plain-messages.ts';
 import type { Connection, HttpHandler, LiveRequest, ReceivedRequests, ServerContext } from './requests.ts';
@@ -29,8 +30,15 @@ export class ParserEvents<E extends LiveRequest> {
   readonly #context: ServerContext;
   readonly #handler: HttpHandler<E>;
   readonly #requests: ReceivedRequests<E>;
+  readonly #connections: OpenConnections;
 
-  constructor(context: ServerContext, handler: HttpHandler<E>, requests: ReceivedRequests<E>) {
+  constructor(
+    context: ServerContext,
+    handler: HttpHandler<E>,
+    requests: ReceivedRequests<E>,
+    connections: OpenConnections,
+  ) {
+    this.#connections = connections;
     this.#context = context;
     this.#handler = handler;
     this.#requests = requests;
@@ -52,7 +60,7 @@ export class ParserEvents<E extends LiveRequest> {
 
   /** A request, of which the body may still arrive. `awaitsContinue`: as of Incoming. */
   #request(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): void {
-    const connection = this.#requests.connections.get(request.socket);
+    const connection = this.#connections.all.get(request.socket);
     // Otherwise the answer that closes this connection is already decided.
     if (connection === undefined || connection.ending) return;
     const exchange = this.#begin(connection, request, response, awaitsContinue);
@@ -64,7 +72,7 @@ export class ParserEvents<E extends LiveRequest> {
 
   /** A request that expects something else than `100-continue`. */
   #expectation(request: IncomingMessage, response: ServerResponse): void {
-    const connection = this.#requests.connections.get(request.socket);
+    const connection = this.#connections.all.get(request.socket);
     if (connection === undefined || connection.ending) return;
     this.#begin(connection, request, response, true).refuse(refusal('expectation_failed'), true);
   }
@@ -88,7 +96,7 @@ export class ParserEvents<E extends LiveRequest> {
    */
   #offered(http: NodeServer, request: IncomingMessage, socket: Socket, head: Buffer): void {
     const { offers } = this;
-    const connection = this.#requests.connections.get(socket);
+    const connection = this.#connections.all.get(socket);
     connection?.parser.release();
     withoutFetched(request);
     const failed = () => void socket.destroy();
@@ -116,7 +124,7 @@ export class ParserEvents<E extends LiveRequest> {
 
   /** For bytes that are no HTTP, arrive too slowly, or have too large headers. */
   unreadable(error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket: Socket): void {
-    const connection = this.#requests.connections.get(socket);
+    const connection = this.#connections.all.get(socket);
     // Without a connection, a TLS handshake has failed: HTTP cannot be spoken.
     if (connection === undefined || !socket.writable || /^(ECONNRESET|EPIPE)$/.test(error.code ?? '')) {
       socket.destroy();
@@ -126,7 +134,7 @@ export class ParserEvents<E extends LiveRequest> {
     connection.broken = true;
     const why = refusalForParserError(error);
     const last = connection.last?.received === false ? connection.last : null;
-    this.#requests.endings.run(() => {
+    this.#connections.endings.run(() => {
       if (last === null) this.#refuseConnection(connection, why, isHeadOfParserError(error));
       else last.fail(why);
     });
@@ -134,7 +142,7 @@ export class ParserEvents<E extends LiveRequest> {
 
   /** Ends a connection that Node's HTTP server has released, with a message. */
   refuseTunnel(socket: Socket, why: Refusal): void {
-    const connection = this.#requests.connections.get(socket);
+    const connection = this.#connections.all.get(socket);
     connection?.parser.release();
     // Node has released the socket: its errors must be handled here, and they only end it.
     socket.on('error', () => socket.destroy());

@@ -6,9 +6,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Admission } from '../access/admission.ts';
 import type { Limits } from '../config/limits.ts';
-import { refusal, type Refusal } from '../errors/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
 import { canonicalAddress } from '../kit/address.ts';
-import { deferred } from '../kit/promises.ts';
 import { PerTurn } from '../kit/event-loop.ts';
 import type { BytesInFlight } from './budget.ts';
 import type { Inflations } from './inflation.ts';
@@ -150,15 +149,8 @@ export class Connection {
 }
 
 export class ReceivedRequests<E extends LiveRequest> {
-  readonly connections = new Map<Socket, Connection>();
-  /** The listening sockets are closed. */
-  stopped = false;
-  /** Resolves when they are, and no connection is left. */
-  readonly emptied = deferred<void>();
   /** Requests received, answered or not. */
   begun = 0;
-  /** The work at the end of a connection. */
-  readonly endings: PerTurn;
   readonly #context: ServerContext;
   readonly #handler: HttpHandler<E>;
   /** The answer to one request too many on a connection. */
@@ -167,12 +159,10 @@ export class ReceivedRequests<E extends LiveRequest> {
   readonly #pipelined: PerTurn;
 
   constructor(context: ServerContext, handler: HttpHandler<E>, impatient: Refusal) {
-    const { endingsPerTurnMax, pipelinedPerTurnMax } = context.limits;
     this.#context = context;
     this.#handler = handler;
     this.#impatient = impatient;
-    this.endings = new PerTurn(endingsPerTurnMax, setImmediate);
-    this.#pipelined = new PerTurn(pipelinedPerTurnMax, setImmediate);
+    this.#pipelined = new PerTurn(context.limits.pipelinedPerTurnMax, setImmediate);
   }
 
   /** A request that the recogniser has read. Not called once the answer that closes the connection is decided. */
@@ -187,7 +177,7 @@ export class ReceivedRequests<E extends LiveRequest> {
     connection.pending.push(exchange);
     context.owed += 1;
     this.begun += 1;
-    response.once('close', () => this.#ended(connection, exchange));
+    response.once('close', () => this.ended(connection, exchange));
     return exchange;
   }
 
@@ -201,7 +191,7 @@ export class ReceivedRequests<E extends LiveRequest> {
   }
 
   /** Its answer was written, or never will be. */
-  #ended(connection: Connection, exchange: LiveRequest): void {
+  ended(connection: Connection, exchange: LiveRequest): void {
     if (!connection.end(exchange)) return;
     this.#context.owed -= 1;
     exchange.ended();
@@ -214,20 +204,5 @@ export class ReceivedRequests<E extends LiveRequest> {
     if (connection.pending.length <= this.#context.limits.pipelinedRequestsMax) return null;
     connection.parser.stopParsing();
     return this.#impatient;
-  }
-
-  connected(socket: Socket): Connection {
-    const connection = new Connection(socket, this.#context.limits, this.endings);
-    this.connections.set(socket, connection);
-    socket.once('close', () => {
-      this.connections.delete(socket);
-      if (this.stopped && this.connections.size === 0) this.emptied.resolve();
-      // Nothing else ends the requests whose answers waited for earlier ones.
-      for (let [it] = connection.pending; it !== undefined; [it] = connection.pending)
-        this.#ended(connection, it);
-      const { last } = connection;
-      if (last?.received === false) this.endings.run(() => last.fail(refusal('request_aborted')));
-    });
-    return connection;
   }
 }

@@ -132,7 +132,7 @@ class HttpListener implements Listener {
   }
 
   drain(): void {
-    this.#server.stopping.drain();
+    this.#server.connections.drain();
     this.#websockets?.drain();
   }
 
@@ -142,9 +142,9 @@ class HttpListener implements Listener {
   }
 
   async #close(): Promise<void> {
-    await this.#server.stopping.stopAccepting();
+    await this.#server.connections.stopAccepting();
     this.drain();
     this.#websockets?.close();
-    await this.#server.stopping.close(this.#limits.drainMs);
+    await this.#server.connections.close(this.#limits.drainMs);
   }
 }

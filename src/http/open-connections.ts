@@ -1,24 +1,52 @@
 /**
- * How a door that speaks HTTP stops: it accepts no connection any more, then refuses requests (`drain`), then waits for those that run, and ends every connection.
- * Takes the servers and connections of the door; touches nothing else.
+ * The open connections of a door that speaks HTTP, and how it stops: it accepts no connection any more, then refuses requests (`drain`), then waits for those
+ * that run, and ends every connection. Takes sockets and the servers that accept them; fails requests whose connection is gone (`request_aborted`). Touches
+ * nothing else.
  */
+import type { Socket } from 'node:net';
+import { refusal } from '../errors/refusals.ts';
+import { PerTurn } from '../kit/event-loop.ts';
 import { nobodyWaits, quietTurn } from '../kit/idle-tick.ts';
-import { within } from '../kit/promises.ts';
+import { deferred, within } from '../kit/promises.ts';
 import type { FastConnections } from './fast-connections.ts';
+import { Connection } from './requests.ts';
 import type { LiveRequest, ReceivedRequests, ServerContext } from './requests.ts';
 import type { NodeServer } from './server.ts';
 
-export class HttpStopping {
-  /** Those that were opened. */
+export class OpenConnections {
+  readonly all = new Map<Socket, Connection>();
+  /** Servers that were opened. */
   readonly servers: NodeServer[] = [];
   readonly fast: FastConnections[] = [];
+  /** The work at the end of a connection. */
+  readonly endings: PerTurn;
   readonly #context: ServerContext;
-  readonly #requests: Pick<ReceivedRequests<LiveRequest>, 'connections' | 'stopped' | 'emptied' | 'begun'>;
+  readonly #requests: Pick<ReceivedRequests<LiveRequest>, 'begun' | 'ended'>;
+  /** The listening sockets are closed. */
+  #stopped = false;
+  /** Resolves when they are, and no connection is left. */
+  readonly #emptied = deferred<void>();
   #closing: Promise<void> | null = null;
 
   constructor(context: ServerContext, requests: ReceivedRequests<LiveRequest>) {
     this.#context = context;
     this.#requests = requests;
+    this.endings = new PerTurn(context.limits.endingsPerTurnMax, setImmediate);
+  }
+
+  add(socket: Socket): Connection {
+    const connection = new Connection(socket, this.#context.limits, this.endings);
+    this.all.set(socket, connection);
+    socket.once('close', () => {
+      this.all.delete(socket);
+      if (this.#stopped && this.all.size === 0) this.#emptied.resolve();
+      // Nothing else ends the requests whose answers waited for earlier ones.
+      for (let [it] = connection.pending; it !== undefined; [it] = connection.pending)
+        this.#requests.ended(connection, it);
+      const { last } = connection;
+      if (last?.received === false) this.endings.run(() => last.fail(refusal('request_aborted')));
+    });
+    return connection;
   }
 
   /**
@@ -33,13 +61,13 @@ export class HttpStopping {
       await nobodyWaits(sockets, closingTurnsMax);
       sockets.close();
     }
-    this.#requests.stopped = true;
-    if (this.#requests.connections.size === 0) return;
+    this.#stopped = true;
+    if (this.all.size === 0) return;
     // As long as requests arrive, the proxy has not gone elsewhere yet.
     let before = -1;
     for (let rounds = 0; this.#requests.begun !== before && rounds < drainIdleRoundsMax; rounds++) {
       before = this.#requests.begun;
-      await within(drainIdleMs, this.#requests.emptied.promise, undefined);
+      await within(drainIdleMs, this.#emptied.promise, undefined);
     }
     await quietTurn(() => this.#requests.begun, closingTurnsMax);
   }
@@ -68,20 +96,20 @@ export class HttpStopping {
       http.parser.close();
       return new Promise<void>((resolve) => void http.sockets.close(() => resolve()));
     });
-    for (const { socket, idle, pending, upgraded, ending } of this.#requests.connections.values()) {
+    for (const { socket, idle, pending, upgraded, ending } of this.all.values()) {
       // A lingering connection ends by its own timer, one with unwritten bytes after these; one in the middle of its headers has no request yet.
       if (idle && pending.length === 0 && !upgraded && !ending && socket.writableLength === 0)
         socket.destroy();
     }
-    this.#requests.stopped = true;
+    this.#stopped = true;
     const timer = withinMs === null ? undefined : setTimeout(() => this.cutOff(), withinMs);
-    if (this.#requests.connections.size > 0) await this.#requests.emptied.promise;
+    if (this.all.size > 0) await this.#emptied.promise;
     await Promise.all(closed);
     clearTimeout(timer);
   }
 
   /** Ends every connection, whatever it still waits for. */
   cutOff(): void {
-    for (const socket of this.#requests.connections.keys()) socket.destroy();
+    for (const socket of this.all.keys()) socket.destroy();
   }
 }
