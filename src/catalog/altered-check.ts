@@ -10,7 +10,7 @@ import { readSecrets } from './role-queries.ts';
 import { openSecrets } from './seals.ts';
 import type { CatalogRow, FoundSecret } from './catalog-rows.ts';
 import { makeCheck } from './table-compiler.ts';
-import type { Compiles } from './table-compiler.ts';
+import type { TableCompiler } from './table-compiler.ts';
 import { ofTopics, snsOf } from './target.ts';
 
 /** A secret as a clause names it, and as the asking session sees it: null, there is none of this name. */
@@ -56,7 +56,7 @@ function compiled(
   row: CatalogRow | undefined,
   found: readonly FoundSecret[],
   { expression, payload, secrets: named }: CandidateQuestion,
-  compiler: Compiles,
+  compiler: TableCompiler,
 ): Candidate {
   if (row === undefined) throw notCommitted('the table is');
   const sealed = named.map((secret) => ({ ...usable(secret, found), alias: secret.alias }));
@@ -87,7 +87,7 @@ function usable({ shown, id, version }: NamedSecret, all: readonly FoundSecret[]
 }
 
 /** Empty if the present check does not open, or reads all headers. */
-function readNow(row: CatalogRow, compiler: Compiles): ReadonlySet<string> {
+function readNow(row: CatalogRow, compiler: TableCompiler): ReadonlySet<string> {
   try {
     return new Set(makeCheck(row, compiler)?.headers ?? []);
   } catch {

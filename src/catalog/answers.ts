@@ -4,6 +4,7 @@
  * on accepting rows. Throws if VALIDATE or its secrets do not open.
  */
 import type { HandshakeRule, TableAnswers } from '../types/answers.ts';
+import { compileAnswers } from '../validate/answers.ts';
 import { formatOf } from './catalog-rows.ts';
 import type { CatalogRow } from './catalog-rows.ts';
 import { openAnswer, openCheck, openSecrets } from './seals.ts';
@@ -28,14 +29,14 @@ export const noAnswers: CompiledAnswers = { made: null, problem: null };
 /** VALIDATE is known to open. */
 export function makeAnswers(
   row: CatalogRow,
-  compiler: Pick<TableCompiler, 'open' | 'compileAnswers'>,
+  compiler: Pick<TableCompiler, 'open' | 'publicUrl'>,
 ): CompiledAnswers {
   return row.answers.length === 0 ? noAnswers : compileClauses(row, compiler);
 }
 
 function compileClauses(
   row: CatalogRow,
-  compiler: Pick<TableCompiler, 'open' | 'compileAnswers'>,
+  compiler: Pick<TableCompiler, 'open' | 'publicUrl'>,
 ): CompiledAnswers {
   const problems: string[] = [];
   const sources = row.answers.flatMap((answer, index): AnswerSource[] => {
@@ -55,7 +56,7 @@ function compileClauses(
           secrets: openSecrets(row.secrets, compiler),
           format: formatOf(row.options),
         };
-  const compiled = compiler.compileAnswers(sources, guard);
+  const compiled = compileAnswers(sources, guard, compiler.publicUrl);
   problems.push(...compiled.problems);
   const unchecked = compiled.answers.unchecked.map((rule) => learning(rule, row, sources));
   const made = {

@@ -15,7 +15,7 @@ import { Refused } from '../errors/refusals.ts';
 import { DatabaseCatalog } from './database-catalog.ts';
 import type { CatalogParts } from './database-catalog.ts';
 import { readMigrations } from './migrate.ts';
-import type { Compiles } from './table-compiler.ts';
+import type { TableCompiler } from './table-compiler.ts';
 import { pinned } from './queries.ts';
 import type { CatalogRow } from './catalog-rows.ts';
 
@@ -129,7 +129,7 @@ export class CatalogDatabases {
   }
 
   /** What makes checks of what is stored. */
-  get compiler(): Compiles {
+  get compiler(): TableCompiler {
     return this.#parts.compiler;
   }
 

@@ -13,7 +13,7 @@ import { pinned, readSizes } from './queries.ts';
 import type { SizeRow, SnapshotCheck, SnapshotMark, TableRows, TableVersions } from './queries.ts';
 import { nextSnapshot } from './target.ts';
 import { tableKey } from './database-tables.ts';
-import type { Compiles } from './table-compiler.ts';
+import type { TableCompiler } from './table-compiler.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
 
 const nothing: SnapshotMark = { snapshot: '', fingerprint: '' };
@@ -21,7 +21,7 @@ const nothing: SnapshotMark = { snapshot: '', fingerprint: '' };
 export class SnapshotCache {
   readonly tables: DatabaseTables;
   readonly #database: string;
-  readonly #compiler: Compiles;
+  readonly #compiler: TableCompiler;
   readonly #context: Pick<StageContext, 'clock' | 'limits'>;
   #mark = nothing;
   /** As of the last look. */
@@ -44,7 +44,7 @@ export class SnapshotCache {
   #isPatched = false;
   readonly #left: LeftOutTables;
 
-  constructor(database: string, compiler: Compiles, context: Pick<StageContext, 'clock' | 'limits'>) {
+  constructor(database: string, compiler: TableCompiler, context: Pick<StageContext, 'clock' | 'limits'>) {
     this.tables = new DatabaseTables(context);
     this.#database = database;
     this.#compiler = compiler;

@@ -4,18 +4,15 @@
  */
 import type { Settings } from '../config/settings.ts';
 import type { Sealing } from '../secrets/sealing.ts';
-import type { Into } from '../types/into.ts';
 import type { CheckRequest, RequestCheck, WhyRefused } from '../types/request.ts';
 import type { FetchedKeys, KnownSender } from '../types/target.ts';
 import { SenderOfCheck } from '../senders/sender-of-check.ts';
-import { createCompileAnswers } from '../validate/answers.ts';
 import { compileCheck } from '../validate/compile.ts';
 import { explainRefusal } from '../validate/explain.ts';
 import { parseExpression } from '../validate/expression.ts';
 import type { KeySets } from '../validate/key-sets.ts';
 import type { CodeChoice } from '../relations/shape.ts';
 import type { CatalogRow } from './catalog-rows.ts';
-import { destinationOf } from './into-url.ts';
 import { openCheck, openSecrets } from './seals.ts';
 
 export interface CompiledCheck {
@@ -28,14 +25,15 @@ export interface CompiledCheck {
   readonly fetchedKeys?: FetchedKeys | undefined;
 }
 
+/** Tests use others. */
 export class TableCompiler {
   /** Opens what `seal` sealed. */
   readonly open: Sealing['open'];
-  /** All ANSWER clauses of a table; those that cannot be used are left out, and reported with the reason. */
-  readonly compileAnswers: ReturnType<typeof createCompileAnswers>;
   readonly verifier: CodeChoice['verifier'] | undefined;
   readonly keySets: Pick<KeySets, 'open' | 'of' | 'problem'>;
-  readonly #settings: Pick<Settings, 'publicUrl' | 'intoHosts'>;
+  /** As in the settings of these names. */
+  readonly publicUrl: string | null;
+  readonly intoHosts: readonly string[];
 
   /** `verifier`: see CodeChoice. */
   constructor(
@@ -46,14 +44,14 @@ export class TableCompiler {
   ) {
     this.keySets = keySets;
     this.open = sealing.open;
-    this.compileAnswers = createCompileAnswers(settings.publicUrl);
     this.verifier = verifier;
-    this.#settings = settings;
+    this.publicUrl = settings.publicUrl;
+    this.intoHosts = settings.intoHosts;
   }
 
   /** A VALIDATE expression, which CREATE or ALTER TABLE has parsed, to refuse it; it is compiled here only, whenever its table is read anew. */
   compile(expression: string, payload: string, secrets: ReadonlyMap<string, string>): CompiledCheck {
-    const { publicUrl } = this.#settings;
+    const { publicUrl } = this;
     const parsed = parseExpression(expression, { secrets: [...secrets.keys()] });
     // CREATE decided what one more unknown name would mean; a renamed column changes nothing.
     if (parsed.payloadName !== null && parsed.payloadName !== payload && parsed.payloadName !== 'payload') {
@@ -69,18 +67,10 @@ export class TableCompiler {
       headers: parsed.readsAllHeaders ? null : parsed.headersRead.map((name) => name.toLowerCase()),
     };
   }
-
-  /** Where rows go, as a secret says. `trusted`: it belongs to a superuser. */
-  destination(value: string, trusted: boolean): Into {
-    return destinationOf(value, this.#settings.intoHosts, trusted);
-  }
 }
 
-/** Of a TableCompiler, which a test may replace. */
-export type Compiles = Pick<TableCompiler, keyof TableCompiler>;
-
 /** The check of a table, from what is sealed of it; null: it has no VALIDATE. Throws, naming what does not open, or cannot be compiled. */
-export function makeCheck(row: CatalogRow, compiler: Compiles): CompiledCheck | null {
+export function makeCheck(row: CatalogRow, compiler: TableCompiler): CompiledCheck | null {
   const source = openSource(row, compiler);
   return source === null ? null : compiler.compile(source.expression, source.payload, source.secrets);
 }
@@ -96,7 +86,7 @@ export interface CheckSource {
 export class StillToLearn extends Error {}
 
 /** null: the table has no VALIDATE. Throws, naming what does not open. */
-export function openSource(row: CatalogRow, compiler: Pick<Compiles, 'open'>): CheckSource | null {
+export function openSource(row: CatalogRow, compiler: Pick<TableCompiler, 'open'>): CheckSource | null {
   if (row.expression === null) return null;
   const secrets = openSecrets(row.secrets, compiler);
   for (const [name, value] of secrets)

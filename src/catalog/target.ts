@@ -8,11 +8,12 @@ import type { Include, Intake, SnsTopics, SpoolChoice, Target } from '../types/t
 import type { Shape } from '../types/shape.ts';
 import { makeAnswers, noAnswers } from './answers.ts';
 import { makeCheck, StillToLearn } from './table-compiler.ts';
-import type { CompiledCheck, Compiles } from './table-compiler.ts';
+import type { CompiledCheck, TableCompiler } from './table-compiler.ts';
 import { shapeOf, unusableShape } from './target-shape.ts';
 import { dedupeOf } from '../types/table-options.ts';
 import type { Dedupe } from '../types/table-options.ts';
 import type { Into } from '../types/into.ts';
+import { destinationOf } from './into-url.ts';
 import { openSecrets } from './seals.ts';
 import { parseSubscriptions, parseTopics, readMessage, topicOf } from '../senders/sns-topics.ts';
 import { formatOf } from './catalog-rows.ts';
@@ -40,7 +41,7 @@ export function nextSnapshot(
   before: Snapshot,
   database: string,
   { rows, unread }: { readonly rows: readonly CatalogRow[]; readonly unread: readonly UnreadRow[] },
-  compiler: Compiles,
+  compiler: TableCompiler,
   stays: (target: Target) => boolean = () => false,
 ): Snapshot {
   const left = <V>(all: ReadonlyMap<string, V>): Map<string, V> =>
@@ -84,7 +85,7 @@ export function nextSnapshot(
 function toTarget(
   database: string,
   row: CatalogRow,
-  compiler: Compiles,
+  compiler: TableCompiler,
 ): { target: Target; unusable: string | null; unanswering: string | null } {
   const shape = shapeOf(row);
   const code = toCode(row, compiler);
@@ -152,15 +153,15 @@ function toTarget(
   };
 }
 
-function intoOf({ target }: CatalogRow, compiler: Compiles): Into | undefined {
+function intoOf({ target }: CatalogRow, compiler: TableCompiler): Into | undefined {
   if (target === undefined || target === null) return undefined;
   if (target.allowed !== true)
     throw new Error(`its owner may not use the secret "${target.name}", which says where its rows go`);
   const [value = ''] = openSecrets([{ ...target, alias: target.name }], compiler).values();
-  return compiler.destination(value, target.trusted);
+  return destinationOf(value, compiler.intoHosts, target.trusted);
 }
 
-export function snsOf({ options, secrets }: CatalogRow, compiler: Compiles): SnsTopics | undefined {
+export function snsOf({ options, secrets }: CatalogRow, compiler: TableCompiler): SnsTopics | undefined {
   const { sns_topics: given } = options;
   const topics = typeof given === 'string' ? parseTopics(given) : null;
   const [first] = secrets;

@@ -13,13 +13,13 @@ import { listen } from './notifications.ts';
 import type { CatalogListeners } from './notifications.ts';
 import { SnapshotCache } from './snapshot-cache.ts';
 import { tableKey } from './database-tables.ts';
-import type { Compiles } from './table-compiler.ts';
+import type { TableCompiler } from './table-compiler.ts';
 import { lookAt, TableLooks } from './table-versions.ts';
 import type { AskedTables } from './table-versions.ts';
 
 /** What is made of the tables, and who is told of it. */
 export interface WatcherContext extends StageContext, CatalogListeners {
-  readonly compiler: Compiles;
+  readonly compiler: TableCompiler;
 }
 
 /** The oid of a known table, or the name of one that is not known. */

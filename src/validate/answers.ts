@@ -17,35 +17,35 @@ interface Guard {
   readonly format: 'json' | 'form' | 'text' | 'bytes';
 }
 
-export function createCompileAnswers(publicUrl: string | null) {
-  return (
-    clauses: readonly Clause[],
-    guard: Guard | null,
-  ): { answers: TableAnswers; problems: readonly string[] } => {
-    const unchecked: HandshakeRule[] = [];
-    const checked: HandshakeRule[] = [];
-    const problems: string[] = [];
-    let committed: CommittedAnswer | null = null;
-    for (const clause of clauses) {
-      const { place, values, learn } = clause;
-      try {
-        if (learn === undefined && [...values.values()].includes(''))
-          throw new Error('its secret is still to be learned');
-        const parsed = parseAnswer(clause, scopeOf(values, guard));
-        if (clause.when === null) committed = parsed.committed();
-        else {
-          const made = { place, ...parsed.compileRule({ secrets: values, publicUrl }) };
-          if (clause.unchecked) unchecked.push(made);
-          // Without VALIDATE no request has been accepted by it.
-          else if (guard !== null) checked.push(made);
-        }
-      } catch (error) {
-        problems.push(`ANSWER ${place}: ${(error as Error).message}`);
+/** All ANSWER clauses of a table; those that cannot be used are left out, and reported with the reason. */
+export function compileAnswers(
+  clauses: readonly Clause[],
+  guard: Guard | null,
+  publicUrl: string | null,
+): { answers: TableAnswers; problems: readonly string[] } {
+  const unchecked: HandshakeRule[] = [];
+  const checked: HandshakeRule[] = [];
+  const problems: string[] = [];
+  let committed: CommittedAnswer | null = null;
+  for (const clause of clauses) {
+    const { place, values, learn } = clause;
+    try {
+      if (learn === undefined && [...values.values()].includes(''))
+        throw new Error('its secret is still to be learned');
+      const parsed = parseAnswer(clause, scopeOf(values, guard));
+      if (clause.when === null) committed = parsed.committed();
+      else {
+        const made = { place, ...parsed.compileRule({ secrets: values, publicUrl }) };
+        if (clause.unchecked) unchecked.push(made);
+        // Without VALIDATE no request has been accepted by it.
+        else if (guard !== null) checked.push(made);
       }
+    } catch (error) {
+      problems.push(`ANSWER ${place}: ${(error as Error).message}`);
     }
-    const asksByPost = [...unchecked, ...checked].some(({ methods }) => methods?.has('POST') !== false);
-    return { answers: { unchecked, checked, asksByPost, committed }, problems };
-  };
+  }
+  const asksByPost = [...unchecked, ...checked].some(({ methods }) => methods?.has('POST') !== false);
+  return { answers: { unchecked, checked, asksByPost, committed }, problems };
 }
 
 function scopeOf(values: ReadonlyMap<string, string>, guard: Guard | null): AnswerScope {

@@ -4,8 +4,6 @@ import type { TestContext } from 'node:test';
 import { Catalog } from '../../src/catalog/catalog.ts';
 import type { Target } from '../../src/types/target.ts';
 import { limits } from '../../src/config/limits.ts';
-import { destinationOf } from '../../src/catalog/into-url.ts';
-import { createCompileAnswers } from '../../src/validate/answers.ts';
 import { onEnd } from './cleanup.ts';
 import { Spy } from './postgres.ts';
 import type { TestDatabase } from './postgres.ts';
@@ -30,8 +28,8 @@ export async function openCatalog(t: TestContext, database: TestDatabase) {
       open,
       keySets: noKeySets,
       verifier: undefined,
-      compileAnswers: createCompileAnswers(null),
-      destination: (value, trusted) => destinationOf(value, ['rw:4566'], trusted),
+      publicUrl: null,
+      intoHosts: ['rw:4566'],
       compile: (expression, _payload, secrets) => ({
         check: (request) => expression === 'secret' && request.target === secrets.get('s'),
         headers: expression === 'all' ? null : ['x-signature'],

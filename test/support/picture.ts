@@ -8,20 +8,18 @@ import { SnapshotCache } from '../../src/catalog/snapshot-cache.ts';
 import { look } from '../../src/catalog/table-versions.ts';
 import { CatalogWatcher } from '../../src/catalog/watcher.ts';
 import type { Snapshot } from '../../src/catalog/database-tables.ts';
-import type { Compiles } from '../../src/catalog/table-compiler.ts';
-import { destinationOf } from '../../src/catalog/into-url.ts';
+import type { TableCompiler } from '../../src/catalog/table-compiler.ts';
 import { limits } from '../../src/config/limits.ts';
 import type { Limits } from '../../src/config/limits.ts';
-import { createCompileAnswers } from '../../src/validate/answers.ts';
 import { noKeySets } from './no-key-sets.ts';
 
-const compiler: Compiles = {
+const compiler: TableCompiler = {
   keySets: noKeySets,
   verifier: undefined,
   open: (sealed: string) => Buffer.from(sealed, 'base64').toString(),
-  compileAnswers: createCompileAnswers(null),
   compile: () => ({ check: () => true, headers: [] }),
-  destination: (value: string, trusted: boolean) => destinationOf(value, ['rw:4566'], trusted),
+  publicUrl: null,
+  intoHosts: ['rw:4566'],
 };
 
 /** `clock`: in ms. */

@@ -1,11 +1,9 @@
 /** Webhook tables as Targets, made by the snapshot without the catalog's connection: for tests of the results of DDL. */
 import type { ClientBase } from 'pg';
-import { destinationOf } from '../../src/catalog/into-url.ts';
 import { readSizes, readTables } from '../../src/catalog/queries.ts';
 import { nextSnapshot } from '../../src/catalog/target.ts';
 import { emptySnapshot } from '../../src/catalog/database-tables.ts';
 import type { Snapshot } from '../../src/catalog/database-tables.ts';
-import { createCompileAnswers } from '../../src/validate/answers.ts';
 import type { Target } from '../../src/types/target.ts';
 import { noKeySets } from './no-key-sets.ts';
 
@@ -27,8 +25,8 @@ export async function readSnapshot(client: ClientBase, before: Snapshot = emptyS
       open: () => '',
       keySets: noKeySets,
       verifier: undefined,
-      compileAnswers: createCompileAnswers(null),
-      destination: (value, trusted) => destinationOf(value, ['rw:4566'], trusted),
+      publicUrl: null,
+      intoHosts: ['rw:4566'],
       compile: () => ({ check: () => true, headers: [] }),
     },
   );
