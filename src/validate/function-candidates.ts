@@ -1,7 +1,6 @@
 /**
- * Which of several rows of one name a call means, decided as PostgreSQL decides it (func_match_argtypes and func_select_candidate of parse_func.c). Takes rows
- * and the types of the arguments; returns a row; refuses a call that is not unique, and makes the
- * messages of those that no row takes. Pure.
+ * Which of several rows of one name a call means, decided as PostgreSQL decides it (func_match_argtypes and func_select_candidate of parse_func.c), and the
+ * messages about a call that no row takes. Takes rows and the types of the arguments; returns a row; refuses a call that is not unique. Pure.
  */
 import { ExpressionError } from './errors.ts';
 import { operatorsByName } from './functions.ts';
@@ -10,8 +9,8 @@ import type { FunctionRow } from './function-table.ts';
 import { categoryOf, coercesImplicitly, isPreferred, printedType } from './types.ts';
 import type { StaticType, TypeName } from './types.ts';
 
-/** null: none of them takes these types. `what` and `at`: the call, for the refusal. */
-export function best(
+/** The row that PostgreSQL would call; null: none of them takes these types. `what` and `at`: the call, for the refusal. */
+export function bestCandidate(
   candidates: readonly FunctionRow[],
   types: readonly StaticType[],
   what: string,

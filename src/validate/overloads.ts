@@ -1,6 +1,6 @@
 /**
- * Which row of the functions a call or an operator refers to, decided as PostgreSQL decides it (parse_oper.c; function-candidates.ts), over the rows that exist
- * here; and the node that an operator becomes. Takes names and types; refuses unknown functions and operators, and calls that are not unique, each with
+ * Which row of the functions a call or an operator refers to, decided as PostgreSQL decides it (parse_oper.c; function-candidates.ts), over the rows that
+ * exist here; and the node that an operator becomes. Takes names and types; refuses unknown functions and operators, and calls that are not unique, each with
  * its position and what is known. Pure.
  */
 import type { Builder } from './build.ts';
@@ -8,7 +8,7 @@ import { ExpressionError } from './errors.ts';
 import { functionsByName, operatorsByName } from './functions.ts';
 import type { FunctionRow } from './function-table.ts';
 import type { Node } from './node.ts';
-import { best, forms, noOperator, operation, printed } from './function-candidates.ts';
+import { bestCandidate, forms, noOperator, operation, printed } from './function-candidates.ts';
 import type { StaticType } from './types.ts';
 
 function takes(row: FunctionRow, count: number): boolean {
@@ -28,7 +28,7 @@ export function resolveFunction(name: string, types: readonly StaticType[], at: 
       hint: `known here: ${[...functionsByName.keys()].sort().join(', ')}`,
     });
   }
-  const row = best(
+  const row = bestCandidate(
     named.filter((row) => takes(row, types.length)),
     types,
     what,
@@ -55,7 +55,7 @@ export function findOperator(name: string, types: readonly StaticType[], at: num
     const row = candidates.find((row) => row.args.every((type) => type === same));
     if (row !== undefined) return refusedIfSo(row, at);
   }
-  const row = best(candidates, types, `operator ${operation(name, types)}`, at);
+  const row = bestCandidate(candidates, types, `operator ${operation(name, types)}`, at);
   return row === null ? null : refusedIfSo(row, at);
 }
 
