@@ -127,7 +127,7 @@ function dateAt(nowMs: number): string {
   return date;
 }
 
-/** The connection that an answer is owed on. */
+/** The connection that an answer is owed on: FastConnection of fast-connection.ts. */
 interface Owing {
   /** The last headers of an answer that leaves the connection open. */
   readonly keepsAlive: string;

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { STATUS_CODES } from 'node:http';
 import { test } from 'node:test';
 import { limits } from '../config/limits.ts';
-import { handshakeReply, ownReply } from './reply.ts';
+import { handshakeReply } from './handshake-reply.ts';
+import { ownReply } from './reply.ts';
 
 test("the largest handshake answer stays below 1,024 bytes with Node's headers", () => {
   const body = 'x'.repeat(limits.answerBodyBytesMax);

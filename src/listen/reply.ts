@@ -1,5 +1,5 @@
 /**
- * Answers to requests that were taken, and to preflights. Takes row counts and answers that tables' owners have chosen; returns status, raw header
+ * Answers to requests that were taken. Takes row counts and answers that tables' owners have chosen; returns status, raw header
  * lists and bodies ready to be written; touches nothing. Bodies of Headgate's own are ASCII, so one char is one byte.
  */
 import { rememberedOf } from '../kit/memoize.ts';
@@ -65,31 +65,12 @@ function echoesOf({ echoes }: CommittedAnswer, request: AskedHeaders): string[] 
 
 const echoable = /^[\x21-\x7e](?:[\x20-\x7e]{0,254}[\x21-\x7e])?$/;
 
-function contentHeaders({ status, type, body }: HandshakeAnswer): string[] {
+export function contentHeaders({ status, type, body }: HandshakeAnswer): string[] {
   return [
     ...(type === null ? [] : ['Content-Type', type]),
     // RFC 9110 §8.6: not in a 204.
     ...(status === 204 ? [] : ['Content-Length', String(body.length)]),
   ];
-}
-
-/** For a browser that was sent here: it does nothing with the answer. */
-const harmless = [
-  'X-Content-Type-Options',
-  'nosniff',
-  'Content-Security-Policy',
-  "default-src 'none'; sandbox",
-  'Cache-Control',
-  'no-store',
-  'Referrer-Policy',
-  'no-referrer',
-];
-
-/** The answer to a sender's handshake. No page of another origin may read it. */
-export function handshakeReply(answer: HandshakeAnswer): WebhookReply {
-  const { status, body } = answer;
-  const headers = [...contentHeaders(answer), ...harmless, ...answer.headers];
-  return { status, code: 'handshake', rows: 0, headers, body };
 }
 
 const spooledHeaders = ['Headgate-Stored', 'spool'];
@@ -117,18 +98,4 @@ export function keptApartReply(
     return reply(status, code, 0, `{"rows":0,"kept":${rows},"code":"${code}"}`, keptApartHeaders);
   const own = ownReply(rows, answer, request);
   return { ...own, code, rows: 0, headers: [...own.headers, ...keptApartHeaders] };
-}
-
-/** The answer to a preflight: any origin may POST with the headers it asks for. */
-export function preflightReply(requested: string | undefined): HttpReply {
-  const headers = [
-    'Access-Control-Allow-Origin',
-    '*',
-    'Access-Control-Allow-Methods',
-    'POST',
-    ...(requested === undefined ? [] : ['Access-Control-Allow-Headers', requested]),
-    'Access-Control-Max-Age',
-    '600',
-  ];
-  return { status: 204, headers, body: '' };
 }

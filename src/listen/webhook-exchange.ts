@@ -1,7 +1,7 @@
 /**
  * Webhook requests and their answers. Takes a request that the listener has received (http/requests.ts), passes it to ingest as an `Arrival`, answers
- * according to the outcome, and reports what was answered. Itself refuses requests that never become an arrival: other paths and methods, requests while draining. This is
- * the hot path: whatever every request needs is made in advance (reply.ts), and everything else is kept out of its way.
+ * according to the outcome, and reports what was answered. Itself refuses requests that never become an arrival: other paths and methods, requests while
+ * draining. This is the hot path: whatever every request needs is made in advance (reply.ts), and everything else is kept out of its way.
  */
 import { randomUUID } from 'node:crypto';
 import { Exchange } from '../http/exchange.ts';
@@ -15,7 +15,8 @@ import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { handshakeRefusal } from './websocket.ts';
 import type { OriginRule } from './websocket.ts';
-import { handshakeReply, keptApartReply, ownReply, preflightReply, reply, spooledReply } from './reply.ts';
+import { handshakeReply, preflightReply } from './handshake-reply.ts';
+import { keptApartReply, ownReply, reply, spooledReply } from './reply.ts';
 import type { WebhookReply } from './reply.ts';
 import { failureReply } from './refusal-reply.ts';
 import type { RefusalReplies } from './refusal-reply.ts';
