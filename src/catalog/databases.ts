@@ -20,6 +20,8 @@ import { pinned } from './queries.ts';
 import type { CatalogRow } from './catalog-rows.ts';
 
 export class CatalogDatabases {
+  /** What makes checks of what is stored. */
+  readonly compiler: TableCompiler;
   readonly #parts: CatalogParts;
   readonly #engine: Engine;
   readonly #databases = new Map<string, DatabaseCatalog>();
@@ -35,6 +37,7 @@ export class CatalogDatabases {
   constructor(parts: Omit<CatalogParts, 'migrations'>) {
     this.#parts = { ...parts, migrations: readMigrations() };
     this.#engine = parts.engine;
+    this.compiler = parts.compiler;
     this.#lister = new SharedRuns(() => this.#list(), parts.clock);
     this.#open(parts.engine.defaultDatabase, true);
   }
@@ -126,11 +129,6 @@ export class CatalogDatabases {
     const { defaultDatabase } = this.#engine;
     const catalog = this.#databases.get(database) ?? this.#open(database, database === defaultDatabase);
     catalog.remember(rows, ageMs);
-  }
-
-  /** What makes checks of what is stored. */
-  get compiler(): TableCompiler {
-    return this.#parts.compiler;
   }
 
   /** The catalog of a database that exists; the database may turn out to have none. Throws Refused. */

@@ -83,12 +83,7 @@ export class SnapshotCache {
   /** What an earlier process knew. False: it is ignored, since the engine has answered a look, and would not say again what is gone by now. */
   remember(rows: readonly CatalogRow[]): boolean {
     if (this.tables.isWhole || this.#comparisons > 0) return false;
-    this.tables.snapshot = nextSnapshot(
-      this.tables.snapshot,
-      this.#database,
-      { rows, unread: [] },
-      this.#compiler,
-    );
+    this.#replace(rows, []);
     this.tables.isWhole = true;
     return true;
   }
@@ -227,7 +222,7 @@ export class SnapshotCache {
   #replace(
     rows: readonly CatalogRow[],
     unread: readonly UnreadRow[],
-    stays: Parameters<typeof nextSnapshot>[4],
+    stays?: Parameters<typeof nextSnapshot>[4],
   ): void {
     this.tables.snapshot = nextSnapshot(
       this.tables.snapshot,
