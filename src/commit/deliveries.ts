@@ -11,9 +11,8 @@ import { typeOids } from '../relations/shape.ts';
 import { requestStep } from './headgate-request.ts';
 import { textOf } from './lock-table.ts';
 import { aborted, chainBroken, deliveredBefore, failedHere, isDelivered } from './interpret-reply.ts';
-import { toStatement } from './prepared-statements.ts';
+import { stepOf, toStatement } from './prepared-statements.ts';
 import type { StoreAttempt, UnitAttempts } from './interpret-reply.ts';
-import { executeMessages } from './wire-message.ts';
 import type { StatementStep } from './prepared-statements.ts';
 
 const uuids = 2951; // uuid[]
@@ -36,9 +35,7 @@ export function claimSteps({ oid, code, dedupe }: Target, members: readonly Rows
     ];
   const texts = [`{${ids.join()}}`, String(dedupe.windowS), `{${bodies.map((it) => it ?? 'null').join()}}`];
   const parameters = [String(oid), ...texts].map(textOf);
-  return [
-    { statement: claim, messages: (name = claim.name) => executeMessages(name, parameters), claims: true },
-  ];
+  return [{ ...stepOf(claim, parameters), claims: true }];
 }
 
 /** Ids of deliveries that are stored, each with the content that it came with; undefined: that is not known. */

@@ -5,8 +5,7 @@
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { typeOids } from '../relations/shape.ts';
 import { textOf } from './lock-table.ts';
-import { toStatement } from './prepared-statements.ts';
-import { executeMessages } from './wire-message.ts';
+import { stepOf, toStatement } from './prepared-statements.ts';
 import type { StatementStep } from './prepared-statements.ts';
 
 const ask = toStatement('insert into headgate.request (action, given) values ($1, $2)', [
@@ -16,7 +15,7 @@ const ask = toStatement('insert into headgate.request (action, given) values ($1
 
 export function requestStep(action: 'claim' | 'advance', given: object): StatementStep {
   const parameters = [action, JSON.stringify(given)].map(textOf);
-  return { statement: ask, messages: (name = ask.name) => executeMessages(name, parameters) };
+  return stepOf(ask, parameters);
 }
 
 /** The same as text. */

@@ -9,7 +9,7 @@ import { typeOids } from '../relations/shape.ts';
 import { namesAsParsed, quoteLiteral, relationName, stillNames } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
 import { isPlain } from './commit-connection.ts';
-import { fixed, namelessStep, toStatement } from './prepared-statements.ts';
+import { fixed, namelessStep, stepOf, toStatement } from './prepared-statements.ts';
 import type { StatementStep } from './prepared-statements.ts';
 import { executeMessages, parseMessage } from './wire-message.ts';
 import type { WireParameter } from './wire-message.ts';
@@ -73,11 +73,7 @@ function holdCodeStep(target: Target, needs: readonly Privilege[]): StatementSte
     return { statement: null, messages: () => messages, checks: true };
   }
   const asked = [textOf(JSON.stringify(lockedFor(target, needs)))];
-  return {
-    statement: holdCode,
-    messages: (name = holdCode.name) => executeMessages(name, asked),
-    checks: true,
-  };
+  return { ...stepOf(holdCode, asked), checks: true };
 }
 
 /** The same as text. */
@@ -140,7 +136,7 @@ export function isHeldByPlan(target: Target): boolean {
 export const holdPlainStep = rememberedOf((target: Target): StatementStep => {
   const nothing = `held as (insert into ${relationName(target)} select from asked where ${isMeant(target)} and false)`;
   const statement = toStatement(`${askedFirstSql(target)}, ${nothing} select ${numberSql}`, []);
-  return fixed({ statement, messages: (name = statement.name) => executeMessages(name, []), checks: true });
+  return { ...fixed(stepOf(statement, [])), checks: true };
 });
 
 const number = namelessStep(`select ${numberSql}`);

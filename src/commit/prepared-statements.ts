@@ -148,21 +148,7 @@ export interface StatementStep {
   readonly trials?: CountedBackoff;
 }
 
-/** A statement with the types of its parameters. */
-export interface Sql {
-  readonly text: string;
-  readonly types: readonly number[];
-  /** Made when it is first used. */
-  statement: PreparedStatement | null;
-}
-
-export function sql(text: string, types: readonly number[]): Sql {
-  return { text, types, statement: null };
-}
-
-export function named(of: Sql, parameters: readonly WireParameter[]): StatementStep {
-  of.statement ??= toStatement(of.text, of.types);
-  const { statement } = of;
+export function stepOf(statement: PreparedStatement, parameters: readonly WireParameter[]): StatementStep {
   return { statement, messages: (name = statement.name) => executeMessages(name, parameters) };
 }
 

@@ -38,23 +38,20 @@ export class RefusedTransactions {
     const after = this.#transaction.after();
     const [first, last] = [this.#transaction.first, this.#transaction.last];
     const mark = markOf(this.#table.target, this.#session.facts);
-    const send = () => {
-      const messages = [
-        beginMessage,
-        ...first.messages,
-        ...this.#transaction.opening(before, [...before, ...steps.flat(), ...after], true),
-      ];
-      messages.push(syncMessage, mark.message);
-      const expected = [1, first.count + before.length, mark.count];
-      for (const unit of steps) {
-        messages.push(...this.#session.execute(unit), syncMessage, mark.message, rollbackMessage);
-        expected.push(unit.length, mark.count, 1);
-      }
-      messages.push(...this.#session.execute(after), ...last.messages, syncMessage, commitMessage);
-      expected.push(after.length + last.count, 1);
-      return this.#session.send(messages, expected);
-    };
-    const replies = await send();
+    const messages = [
+      beginMessage,
+      ...first.messages,
+      ...this.#transaction.opening(before, [...before, ...steps.flat(), ...after], true),
+    ];
+    messages.push(syncMessage, mark.message);
+    const expected = [1, first.count + before.length, mark.count];
+    for (const unit of steps) {
+      messages.push(...this.#session.execute(unit), syncMessage, mark.message, rollbackMessage);
+      expected.push(unit.length, mark.count, 1);
+    }
+    messages.push(...this.#session.execute(after), ...last.messages, syncMessage, commitMessage);
+    expected.push(after.length + last.count, 1);
+    const replies = await this.#session.send(messages, expected);
     const [confirmed = lost, ended = lost] = replies.slice(-2);
     const settled =
       ended.kind !== 'done' && confirmed.kind === 'done'

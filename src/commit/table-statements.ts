@@ -15,8 +15,8 @@ import {
   storeNewerStatement,
   storeNewestStatement,
 } from './newest-statements.ts';
-import { named, namelessStep, sql } from './prepared-statements.ts';
-import type { Sql, StatementStep } from './prepared-statements.ts';
+import { namelessStep, stepOf, toStatement } from './prepared-statements.ts';
+import type { PreparedStatement, StatementStep } from './prepared-statements.ts';
 import type { RowRun } from './row-runs.ts';
 import {
   isKeyed,
@@ -51,8 +51,10 @@ export class TableStatements {
   readonly confirm: StatementStep;
   /** Whether rows of this table can be deleted by their key. */
   readonly deletes: boolean;
-  readonly #remove: Sql | null;
-  readonly #store = new Map<string, Sql>();
+  readonly #removeSql: string | null;
+  /** Made when it is first used. */
+  #remove: PreparedStatement | null = null;
+  readonly #store = new Map<string, PreparedStatement>();
   readonly #locks: KeyLocks | null;
   /** The lock and the question in one, for a table that runs no code; null: each is asked for itself. */
   readonly #holdPlain: StatementStep | null;
@@ -68,10 +70,9 @@ export class TableStatements {
     this.#locks = target.hasLocks && ordered && target.code.as !== 'owner' ? keyLocks(target) : null;
     const isNewest = isNewestOnly(target);
     this.#isNewest = isNewest;
-    const remove = isNewest ? removeOlderStatement(target) : removeStatement(target);
+    this.#removeSql = isNewest ? removeOlderStatement(target) : removeStatement(target);
+    this.deletes = this.#removeSql !== null;
     this.#trials = isNewest && isPlain(target) ? trialsOf(target) : null;
-    this.deletes = remove !== null;
-    this.#remove = remove === null ? null : sql(remove, rowTypes);
     this.#holdPlain = isHeldByPlan(target) ? holdPlainStep(target) : null;
   }
 
@@ -119,7 +120,7 @@ export class TableStatements {
           ...this.#rows(this.#storing(kept, rows - removed), parts, null, facts),
           ...(said !== null && { rowAt: (place) => first + storedAt(deletes, place) }),
         });
-      if (this.#remove === null) throw new Error('rows of a table without a key are not deleted');
+      if (this.#removeSql === null) throw new Error('rows of a table without a key are not deleted');
       const all = parts.map((part) => ({ ...part, without: null }));
       const [, meant] = isMeantFirst(this.target);
       if (meant !== undefined)
@@ -127,6 +128,7 @@ export class TableStatements {
           { statement: null, messages: () => lockMessages(this.target), between: true },
           { ...namelessStep(meant), checks: true, between: true },
         );
+      this.#remove ??= toStatement(this.#removeSql, rowTypes);
       add({ ...this.#rows(this.#remove, all, deletes, facts), deletes: true, ...said });
     }
     return steps;
@@ -159,13 +161,13 @@ export class TableStatements {
     return isPlain(this.target) ? [] : [pinsStep(commit)];
   }
 
-  #storing(kept: readonly string[], rows: number, short?: Short): Sql {
+  #storing(kept: readonly string[], rows: number, short?: Short): PreparedStatement {
     const byValues = goesByValues(this.target, rows);
     const key = [short ?? String(byValues), ...kept].join('\0');
     let storing = this.#store.get(key);
     if (storing === undefined) {
       const text = short === undefined ? storingSql(this.target, kept, byValues) : null;
-      storing = sql(
+      storing = toStatement(
         text ?? storeNewerStatement(this.target, kept, short === 'one'),
         storingTypes(this.target),
       );
@@ -174,10 +176,16 @@ export class TableStatements {
     return storing;
   }
 
-  #rows(of: Sql, parts: readonly RowRange[], deletes: Buffer | null, facts: SessionFacts): StatementStep {
+  #rows(
+    statement: PreparedStatement,
+    parts: readonly RowRange[],
+    deletes: Buffer | null,
+    facts: SessionFacts,
+  ): StatementStep {
     const documents = { format: 0, value: parts } as const;
     const parameters = [documents, textOf(facts.path), { format: 1, value: deletes }] as const;
-    return named(of, of.types.length > parameters.length ? [...parameters, noValue] : parameters);
+    const hasRowsType = deletes === null && this.target.code.rowsType !== undefined;
+    return stepOf(statement, hasRowsType ? [...parameters, noValue] : parameters);
   }
 }
 

@@ -7,7 +7,7 @@ import { typeOids } from '../relations/shape.ts';
 import { quoteLiteral, relationName } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
 import { textOf } from './lock-table.ts';
-import { fixed, named, sql } from './prepared-statements.ts';
+import { fixed, stepOf, toStatement } from './prepared-statements.ts';
 import type { StatementStep } from './prepared-statements.ts';
 
 const { int8, oid, text } = typeOids;
@@ -42,14 +42,14 @@ const confirmCataloguedStatement =
   `select headgate.confirm($1, $2, $3, $4), ` +
   `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id_if_assigned())`;
 
-const confirm = sql(confirmStatement, [text, oid, text, oid]);
-const confirmCatalogued = sql(confirmCataloguedStatement, [text, oid, text, oid]);
+const confirm = toStatement(confirmStatement, [text, oid, text, oid]);
+const confirmCatalogued = toStatement(confirmCataloguedStatement, [text, oid, text, oid]);
 
 /** Checks whether the table is still the one of the target. */
 export function confirmStep({ schema, table, oid: place, shape, code }: Target): StatementStep {
   const parameters = [relationName({ schema, table }), String(place), shape.version, String(code.owner)];
   const ask = code.functionsIn === 'headgate' ? confirmCatalogued : confirm;
-  return { ...fixed(named(ask, parameters.map(textOf))), checks: true };
+  return { ...fixed(stepOf(ask, parameters.map(textOf))), checks: true };
 }
 
 /**
@@ -60,8 +60,8 @@ export function confirmStep({ schema, table, oid: place, shape, code }: Target):
  * is on one of a number of empty tables that nobody else may lock; tables that share one wait for each other's transactions, for a moment. In a session of an
  * owner none is taken, because its code might hold it: there a circle ends so after all.
  */
-const lockShared = sql('select headgate.lock_keys($1, false)', [int8]);
-const lockAlone = sql('select headgate.lock_keys($1, true)', [int8]);
+const lockShared = toStatement('select headgate.lock_keys($1, false)', [int8]);
+const lockAlone = toStatement('select headgate.lock_keys($1, true)', [int8]);
 
 export interface KeyLocks {
   /** For a transaction of one statement. */
@@ -71,7 +71,7 @@ export interface KeyLocks {
 
 export function keyLocks(target: Target): KeyLocks {
   const table = [textOf(String(target.oid))];
-  return { shared: fixed(named(lockShared, table)), alone: fixed(named(lockAlone, table)) };
+  return { shared: fixed(stepOf(lockShared, table)), alone: fixed(stepOf(lockAlone, table)) };
 }
 
 /** Settings for one transaction only. */
@@ -89,11 +89,11 @@ export const settingStatements = {
     `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id_if_assigned())`,
 } as const;
 
-const setAsynchronous = sql(settingStatements.asynchronous, []);
-const setDurable = sql(settingStatements.durable, []);
-const setTimeoutTo = sql(settingStatements.timeout, [text]);
-const path = sql(settingStatements.path, [text]);
-const pins = sql(settingStatements.pins, [text]);
+const setAsynchronous = toStatement(settingStatements.asynchronous, []);
+const setDurable = toStatement(settingStatements.durable, []);
+const setTimeoutTo = toStatement(settingStatements.timeout, [text]);
+const path = toStatement(settingStatements.path, [text]);
+const pins = toStatement(settingStatements.pins, [text]);
 
 /** TransactionSettings for one transaction only. */
 export interface TransactionSettings {
@@ -105,20 +105,20 @@ export interface TransactionSettings {
 
 export function settingSteps({ commit, timeoutMs }: TransactionSettings): StatementStep[] {
   const steps: StatementStep[] = [];
-  if (commit === 'off') steps.push(named(setAsynchronous, []));
-  if (commit === 'at least on') steps.push(named(setDurable, []));
-  if (timeoutMs !== null) steps.push(named(setTimeoutTo, [textOf(String(Math.ceil(timeoutMs)))]));
+  if (commit === 'off') steps.push(stepOf(setAsynchronous, []));
+  if (commit === 'at least on') steps.push(stepOf(setDurable, []));
+  if (timeoutMs !== null) steps.push(stepOf(setTimeoutTo, [textOf(String(Math.ceil(timeoutMs)))]));
   return steps;
 }
 
 /** Code that runs next sees the path of any client. */
 export function pathStep(to: string): StatementStep {
-  return named(path, [textOf(to)]);
+  return stepOf(path, [textOf(to)]);
 }
 
 /** After code has run: see `pins`. */
 export function pinsStep(commit: string): StatementStep {
-  return { ...named(pins, [textOf(commit)]), between: true };
+  return { ...stepOf(pins, [textOf(commit)]), between: true };
 }
 
 /**
