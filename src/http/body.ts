@@ -86,15 +86,14 @@ export class RequestBody {
     const why = 'code' in codings ? codings : this.#refusal(rules);
     if (why !== null) return Promise.reject(new Refused(why));
     this.#askFor();
-    const turn = (bytes: number) => bodyTurn(bytes, this.#limits);
-    const reader = new BodyReader(request, this.#share, rules, turn);
+    const reader = new BodyReader(request, this.#share, rules, this.#limits);
     this.#reading = reader;
     if ('code' in codings || codings.length === 0) return reader.promise;
     return reader.promise.then(async (read) => {
       // A copy: what is decompressed is freed. Both are counted until the answer.
       if (keepsEncoded) this.encoded = Buffer.from(read);
       const body = await this.#inflate(read, codings, rules);
-      await turn(body.length);
+      await bodyTurn(body.length, this.#limits);
       return body;
     });
   }
@@ -175,22 +174,17 @@ class BodyReader implements BodyReading {
   readonly #share: Share;
   readonly #bytesMax: number;
   readonly #pause: NodeJS.Timeout | null;
-  readonly #turn: (bytes: number) => Promise<void> | null;
+  readonly #limits: Limits;
   readonly #gathered: Gathered;
   #settled = false;
   /** All of it was read. */
   #whole = false;
 
-  /** Starts reading at once. `turn` is what a complete body waits for, still in pieces; null: nothing. */
-  constructor(
-    request: IncomingMessage,
-    share: Share,
-    { bytesMax, pauseMs }: BodyRules,
-    turn: (bytes: number) => Promise<void> | null,
-  ) {
+  /** Starts reading at once. */
+  constructor(request: IncomingMessage, share: Share, { bytesMax, pauseMs }: BodyRules, limits: Limits) {
     this.#share = share;
     this.#bytesMax = bytesMax;
-    this.#turn = turn;
+    this.#limits = limits;
     this.#gathered = new Gathered(Number(request.headers['content-length'] ?? 0));
     // A body that came in one piece with its headers is already there; only one that is still being sent is timed.
     this.#pause =
@@ -236,7 +230,7 @@ class BodyReader implements BodyReading {
     this.#whole = true;
     if (this.#pause !== null) clearTimeout(this.#pause);
     if (this.#settled) return;
-    const turn = this.#turn(this.#gathered.length);
+    const turn = bodyTurn(this.#gathered.length, this.#limits);
     if (turn === null) return this.#give();
     // Waiting bodies are not joined yet, unless they are large: the memory that joining one frees is reused by the next ones.
     void turn.then(() => this.#give());

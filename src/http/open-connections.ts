@@ -96,10 +96,10 @@ export class OpenConnections {
       http.parser.close();
       return new Promise<void>((resolve) => void http.sockets.close(() => resolve()));
     });
-    for (const { socket, idle, pending, upgraded, ending } of this.all.values()) {
+    for (const { socket, last, pending, upgraded, ending } of this.all.values()) {
       // A lingering connection ends by its own timer, one with unwritten bytes after these; one in the middle of its headers has no request yet.
-      if (idle && pending.length === 0 && !upgraded && !ending && socket.writableLength === 0)
-        socket.destroy();
+      const isIdle = pending.length === 0 && last?.answered !== false;
+      if (isIdle && !upgraded && !ending && socket.writableLength === 0) socket.destroy();
     }
     this.#stopped = true;
     const timer = withinMs === null ? undefined : setTimeout(() => this.cutOff(), withinMs);

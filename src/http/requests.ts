@@ -110,10 +110,6 @@ export class Connection {
     return (this.#parser ??= new ParserCallbacks(this.socket, this.#limits));
   }
 
-  get idle(): boolean {
-    return this.last === null || this.last.answered;
-  }
-
   /** Returns whether it was pending. */
   end(request: LiveRequest): boolean {
     // Answers are written in the order of the requests.
