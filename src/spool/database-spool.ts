@@ -19,7 +19,7 @@ import type { SpooledTable } from './kept-request.ts';
 import { full, noKey, refusedFor } from './not-kept.ts';
 import { Spool } from './spool.ts';
 import type { SpoolOptions } from './spool.ts';
-import { madeAtMs, newSpoolId, spoolIds } from './spool-identifier.ts';
+import { madeAtMs, newSpoolId, spoolIds } from './spool-folder.ts';
 import { TableGate } from './table-order.ts';
 import type { Appendable } from './writer.ts';
 

@@ -7,7 +7,7 @@ import type { Observe } from '../observe/observations.ts';
 import type { SpoolFiles } from './files.ts';
 import { quarantinedIn } from './quarantine.ts';
 import type { Quarantined, UnreadablePart } from './quarantine.ts';
-import { spoolIds } from './spool-identifier.ts';
+import { spoolIds } from './spool-folder.ts';
 
 export class DiskHealth {
   readonly #database: string;

@@ -3,7 +3,7 @@ import type { Catalog } from '../catalog/catalog.ts';
 import type { Settings } from '../config/settings.ts';
 import type { TableName } from '../observe/observations.ts';
 import type { DatabaseSpool } from './database-spool.ts';
-import { madeAtMs } from './spool-identifier.ts';
+import { madeAtMs } from './spool-folder.ts';
 import { isSpooling } from './spool-settings.ts';
 import type { Spools } from './spools.ts';
 
