@@ -11,7 +11,7 @@ import { refusal } from '../errors/refusals.ts';
 import { storeEachOnce, storeOnce } from './deliveries.ts';
 import { DecodedTransaction } from './decoded-transaction.ts';
 import { aborted } from './interpret-reply.ts';
-import type { StoreAttempt, Failed } from './interpret-reply.ts';
+import type { StoreAttempt, Failed } from './engine-reply.ts';
 import { RefusedRows } from './refused-rows.ts';
 import { RefusedTransactions } from './refused-transactions.ts';
 import type { TriedGroup } from './row-at-fault.ts';

@@ -12,7 +12,7 @@ import { requestStep } from './headgate-request.ts';
 import { textOf } from './lock-table.ts';
 import { aborted, chainBroken, deliveredBefore, failedHere, isDelivered } from './interpret-reply.ts';
 import { stepOf, toStatement } from './prepared-statements.ts';
-import type { StoreAttempt, UnitAttempts } from './interpret-reply.ts';
+import type { StoreAttempt, UnitAttempts } from './engine-reply.ts';
 import type { StatementStep } from './prepared-statements.ts';
 
 const uuids = 2951; // uuid[]

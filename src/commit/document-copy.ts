@@ -11,7 +11,7 @@ import type { Outcome, Rows, Group } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { isMeant, isMeantFirst, numberSql, holdCodeSql, lockSql } from './lock-table.ts';
 import { isForgotten, foundBy, standing } from './interpret-reply.ts';
-import type { StoreAttempt } from './interpret-reply.ts';
+import type { StoreAttempt } from './engine-reply.ts';
 import { isPlain } from './commit-connection.ts';
 import { toStatement } from './prepared-statements.ts';
 import type { SessionFacts } from './commit-connection.ts';

@@ -19,7 +19,7 @@ import { DocumentCopy } from './document-copy.ts';
 import { RefusedDocuments } from './refused-documents.ts';
 import type { CommitSession } from './session.ts';
 import type { TriedGroup } from './row-at-fault.ts';
-import type { StoreAttempt, Failed } from './interpret-reply.ts';
+import type { StoreAttempt, Failed } from './engine-reply.ts';
 import type { TransactionSettings } from './transaction-statements.ts';
 import { executeMessages, documentCount, documentLength, flushMessage } from './wire-message.ts';
 import type { WireParameter } from './wire-message.ts';

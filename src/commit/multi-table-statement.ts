@@ -25,7 +25,7 @@ import { lost } from './session.ts';
 import type { CommitSession } from './session.ts';
 import { storeStatement } from './statements.ts';
 import { aborted, isForgotten, verdictOf } from './interpret-reply.ts';
-import type { StoreAttempt } from './interpret-reply.ts';
+import type { StoreAttempt } from './engine-reply.ts';
 import {
   documentCount,
   documentLength,

@@ -9,7 +9,7 @@
 import { quoteIdentifier as quote, relationName } from '../kit/sql-text.ts';
 import type { Newest, NewestPart, Shape } from '../types/shape.ts';
 import type { Target } from '../types/target.ts';
-import type { Failed } from './interpret-reply.ts';
+import type { Failed } from './engine-reply.ts';
 import { isMeant } from './lock-table.ts';
 import {
   equals,

@@ -9,7 +9,7 @@ import { refusal, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { isRaised, ours } from './interpret-reply.ts';
 import type { ValueAtFault } from './value-at-fault.ts';
-import type { Failed } from './interpret-reply.ts';
+import type { Failed } from './engine-reply.ts';
 import { versionMissing } from './newest-statements.ts';
 import { keyMissing } from './statements.ts';
 

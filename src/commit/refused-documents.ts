@@ -7,7 +7,7 @@ import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { DocumentCopy } from './document-copy.ts';
 import { aborted, verdictOf } from './interpret-reply.ts';
-import type { Failed } from './interpret-reply.ts';
+import type { Failed } from './engine-reply.ts';
 import { documentRefusal, forOwner } from './refusal-messages.ts';
 import type { CommitSession } from './session.ts';
 import { queryMessage } from './wire-message.ts';

@@ -9,7 +9,7 @@ import { refusal } from '../errors/refusals.ts';
 import { differs } from './deliveries.ts';
 import { aborted, isDelivered, outcomeOf, verdictOf } from './interpret-reply.ts';
 import type { DecodedTransaction } from './decoded-transaction.ts';
-import type { Failed } from './interpret-reply.ts';
+import type { Failed } from './engine-reply.ts';
 import { hasKey } from './refused-documents.ts';
 import {
   documentRefusal,

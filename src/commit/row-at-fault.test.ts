@@ -5,7 +5,7 @@ import { rowsOf, targetOf } from '../../test/support/rows.ts';
 import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import { failedHere } from './interpret-reply.ts';
-import type { StoreAttempt, Failed } from './interpret-reply.ts';
+import type { StoreAttempt, Failed } from './engine-reply.ts';
 import { settle } from './commit.ts';
 
 const target = targetOf({ shape: { writeMode: 'insert' } });

@@ -10,8 +10,9 @@
  */
 import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
-import { blameOf, chainBroken, conflictAttemptsMax, storedAs } from './interpret-reply.ts';
-import type { Committed, StoreAttempt, Failed } from './interpret-reply.ts';
+import { blameOf, chainBroken, conflictAttemptsMax } from './interpret-reply.ts';
+import { storedAs } from './engine-reply.ts';
+import type { Committed, StoreAttempt, Failed } from './engine-reply.ts';
 
 /** A group that is copied (DocumentGroup), one whose rows the engine decodes (DecodedGroup), and what tests put in their place. */
 export interface TriedGroup {

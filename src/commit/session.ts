@@ -14,7 +14,7 @@
 import type { PoolClient, ClientBase, Connection, DatabaseError } from 'pg';
 import type { Target } from '../types/target.ts';
 import { failedHere, isInDoubt, isRaised, told, isForgotten, handedOn } from './interpret-reply.ts';
-import type { StoreAttempt, LostConnection, EngineReply, StalePlaces } from './interpret-reply.ts';
+import type { StoreAttempt, LostConnection, EngineReply, StalePlaces } from './engine-reply.ts';
 import { connectionOf } from './commit-connection.ts';
 import { executeSteps, statementsOf } from './prepared-statements.ts';
 import type { CommitConnection, Reset, SessionFacts } from './commit-connection.ts';

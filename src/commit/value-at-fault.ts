@@ -6,7 +6,7 @@
 import type { Column } from '../types/shape.ts';
 import type { Rows } from '../types/rows.ts';
 import { isValue, changed } from './interpret-reply.ts';
-import type { Failed, EngineReply } from './interpret-reply.ts';
+import type { Failed, EngineReply } from './engine-reply.ts';
 import type { SessionFacts } from './commit-connection.ts';
 import { isPlain } from './commit-connection.ts';
 import { textOf } from './lock-table.ts';

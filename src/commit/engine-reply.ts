@@ -1,0 +1,108 @@
+/**
+ * What the engine answers to a transaction (session.ts), and what that is as an attempt to store rows. Pure. What a failure means is in
+ * interpret-reply.ts.
+ */
+import type { Outcome, Rows } from '../types/rows.ts';
+import type { StatementStep } from './prepared-statements.ts';
+
+export interface Failed {
+  readonly kind: 'failed';
+  readonly sqlstate: string;
+  readonly message: string;
+  /** Statements of this answer that had completed before. */
+  readonly completed: number;
+  /** All statements had ended, and the commit itself failed. */
+  readonly atCommit: boolean;
+  /** The number of the transaction, if it was received. */
+  readonly xid: string | null;
+  /** What it was about, if the engine says so; names only, never values. */
+  readonly constraint: string | null;
+  readonly column: string | null;
+  /** It refers to a position in the statement's text: found before any row was read. */
+  readonly placed: boolean;
+  /** The engine's CONTEXT. */
+  readonly where: string;
+  /** The engine's function that raised it; null: the engine names none. */
+  readonly routine: string | null;
+}
+
+export type EngineReply = Completed | Failed | LostConnection;
+
+export interface Completed {
+  readonly kind: 'done';
+  /** The last command tag. */
+  readonly tag: string;
+  readonly xid: string | null;
+  /** What statements have said of rows that were not newer (newest-statements.ts); absent: nothing. */
+  readonly stale?: readonly StalePlaces[];
+}
+
+export interface StalePlaces {
+  /** Statements of this answer that had completed before. */
+  readonly completed: number;
+  readonly places: readonly number[];
+}
+
+export interface LostConnection {
+  readonly kind: 'lost';
+  readonly reason: string;
+  /** The number of the transaction, if it was received. */
+  readonly xid: string | null;
+}
+
+/** The result of an attempt to store rows. */
+export type StoreAttempt = Committed | Failed | { readonly kind: 'lost'; readonly reason: string };
+
+export interface Committed {
+  readonly kind: 'committed';
+  /** Rows that were not stored, and what their senders read; absent: all were. */
+  readonly apart?: ReadonlyMap<Rows, Outcome>;
+  /** Copies of deliveries that are stored; absent: none. */
+  readonly copies?: ReadonlySet<Rows>;
+  /** How many rows of a request were not newer than what the table has; absent: none. */
+  readonly stale?: ReadonlyMap<Rows, number>;
+}
+
+/** The outcome of rows of such an attempt that are not set apart. */
+export function storedAs(rows: Rows, { copies, stale: found }: Committed): Outcome {
+  if (copies?.has(rows) === true) return { kind: 'committed', rows: rows.count, isCopy: true };
+  const stale = found?.get(rows) ?? 0;
+  if (stale === 0) return { kind: 'committed', rows: rows.count };
+  return { kind: 'committed', rows: rows.count - stale, stale };
+}
+
+/** One attempt for each unit of a transaction, and how the transaction has ended for what stored nothing in it. */
+export interface UnitAttempts {
+  readonly attempts: readonly StoreAttempt[];
+  readonly end: StoreAttempt;
+}
+
+export function asAttempt(reply: EngineReply | StoreAttempt): StoreAttempt {
+  return reply.kind === 'done' ? { kind: 'committed' } : reply;
+}
+
+/** The rows of these requests are committed; `before`: answers before that of the first step. */
+export function committed(
+  { stale: said }: Completed,
+  steps: readonly StatementStep[],
+  before: number,
+  members: readonly Rows[],
+): Committed {
+  if (said === undefined) return { kind: 'committed' };
+  const stale = new Map<Rows, number>();
+  for (const { completed, places } of said) {
+    const rowAt = steps[completed - before]?.rowAt;
+    if (rowAt === undefined) continue;
+    for (const place of places) {
+      const member = memberAt(members, rowAt(place));
+      if (member !== undefined) stale.set(member, (stale.get(member) ?? 0) + 1);
+    }
+  }
+  return stale.size === 0 ? { kind: 'committed' } : { kind: 'committed', stale };
+}
+
+/** The request that this row of a transaction belongs to. */
+function memberAt(members: readonly Rows[], row: number): Rows | undefined {
+  let first = 0;
+  return members.find(({ count }) => row < (first += count));
+}
