@@ -98,8 +98,8 @@ export async function openWebhookRooms<Door extends Closable>(
   const { engine, guards, limits, observe, oneOfSeveral, desk } = options;
   const clock = monotonicMs;
   const sealing = createSealing(options.keys);
-  // Nothing is retried before the first answer of the engine.
-  const store: RetryRejected = (request) => retry.store(request);
+  // Nothing is retried before the first answer of the engine, nor before it is known what is on the disk, which a retry must not overtake.
+  const store: RetryRejected = (request) => diskKnown.then(() => retry.store(request));
   const rejects = openRejects(options, store, clock, closer);
   const { logins, verifier } = openLogins(options, closer);
   const keeper = options.retries ? new Retention({ engine, logins, limits, observe, clock }) : null;
@@ -138,7 +138,8 @@ export async function openWebhookRooms<Door extends Closable>(
   closer.add('spool', () => spool?.close());
   const disk = spool ?? oneOfSeveral?.link ?? null;
   const retry = new Retry({ catalog, lanes, gate: guards.gate, disk, clock });
-  await (spool?.start() ?? rememberTables(ofSpool));
+  const diskKnown = spool?.start() ?? rememberTables(ofSpool);
+  await diskKnown;
   // Once the lanes are empty: a hand-over may take long.
   closer.add('hand-over into RisingWave', () => elsewhere.stop());
 
