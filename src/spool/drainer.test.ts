@@ -9,7 +9,8 @@ import { fixedKeys } from '../secrets/key-ring.ts';
 import type { Group } from '../types/rows.ts';
 import { DatabaseSpool } from './database-spool.ts';
 import { Drainer } from './drainer.ts';
-import { encodeRequest } from './kept-request.ts';
+import { encodeRequest, encodeTable } from './kept-request.ts';
+import { KeptTables } from './kept-tables.ts';
 
 test('spooled requests of another database of the same name stay on the disk until that answers', async () => {
   const kept = await DatabaseSpool.open({
@@ -71,4 +72,13 @@ test('spooled requests of another database of the same name stay on the disk unt
   await until(() => drainer.held.all.length === 0);
   await drainer.close();
   await kept.close();
+});
+
+test('what segments of version 1 say of their tables is kept while they cannot be read again', async () => {
+  const table = { database: 'dev', schema: 'public', table: 't', oid: 7, home: 'server, 5' };
+  const tables = new KeptTables('dev', { current: () => null }, null);
+  await tables.read({ tables: async () => new Map([[7, encodeTable(table)]]) });
+  const failed = tables.read({ tables: () => Promise.reject(new Error('EIO')) });
+  await assert.rejects(failed, /EIO/);
+  assert.deepEqual(tables.last(7), table);
 });

@@ -29,12 +29,13 @@ export class KeptTables {
   }
 
   /** Reads what segments of version 1 say, as far as their master keys are here. */
-  async read(spool: Spool): Promise<void> {
-    this.#described = new Map();
+  async read(spool: Pick<Spool, 'tables'>): Promise<void> {
+    const described = new Map<number, SpooledTable>();
     for (const [oid, bytes] of await spool.tables()) {
       const table = decodeTable(bytes);
-      if (table !== null) this.#described.set(oid, table);
+      if (table !== null) described.set(oid, table);
     }
+    this.#described = described;
   }
 
   /** What a record says of its table; null: that cannot be read. */
