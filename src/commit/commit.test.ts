@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict';
+import { setImmediate as turn } from 'node:timers/promises';
+import { suite, test } from 'node:test';
+import type { PoolClient } from 'pg';
+import { rowsOf, targetOf } from '../../test/support/rows.ts';
+import { limits } from '../config/limits.ts';
+import type { Group } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import { Commit } from './commit.ts';
+import { connectionOf } from './commit-connection.ts';
+import type { CommitContext } from './group-session.ts';
+
+/** A database with one connection, to which nothing can be written because of a bug. */
+function room() {
+  const log: string[] = [];
+  const client = {
+    release: (isClosed = false) => log.push(isClosed ? 'closed' : 'released'),
+    on: () => {
+      throw new Error('a bug');
+    },
+  } as unknown as PoolClient;
+  connectionOf(client).facts = { role: 'root', path: 'public', commit: 'on', apart: false };
+  const connect = async () => {
+    log.push('lent');
+    await turn();
+    return client;
+  };
+  const pools: Partial<CommitContext['pools']> = {
+    connectFor: connect,
+    connectForMany: connect,
+    giveBack: () => void log.push('given back'),
+    isShared: () => false,
+    sharesWriters: () => false,
+    sizeOf: () => 1,
+  };
+  const commit = new Commit({
+    pools: pools as CommitContext['pools'],
+    clock: () => 0,
+    observe: () => undefined,
+    limits: { ...limits, sharedTransactionsMax: 1 },
+  });
+  return { commit, log };
+}
+
+const plain = { ...targetOf().code, functionsIn: 'headgate' } as const;
+
+function groupOf(target: Target): Group {
+  const member = rowsOf(target, '{}');
+  return { target, members: [member], rows: member.count, bytes: member.bytes };
+}
+
+suite('work on a group that throws', () => {
+  for (const [kind, target] of [
+    ['may share its transaction', targetOf({ code: plain })],
+    ['goes alone', targetOf({ waitsForDisk: false })],
+    ['has code of its owner', targetOf({ code: { ...plain, as: 'owner' } })],
+  ] as const)
+    test(`a group that ${kind} and on which work throws loses its connection once, and the next one has its turn`, async () => {
+      const { commit, log } = room();
+      const failed = (of: Target) => assert.rejects(commit.commit(groupOf(of)), /a bug/);
+      const first = failed(target);
+      await Promise.resolve();
+      const second = failed({ ...target, oid: 2 });
+      await Promise.all([first, second]);
+      assert.deepEqual(log, ['lent', 'closed', 'lent', 'closed']);
+    });
+});
