@@ -10,6 +10,7 @@ import { lookup } from 'node:dns/promises';
 import { request as requestPlain } from 'node:http';
 import type { IncomingHttpHeaders } from 'node:http';
 import { request } from 'node:https';
+import { abortAfter } from '../kit/abort-signal.ts';
 import { canonicalAddress, hostOf, isLoopbackHost } from '../kit/address.ts';
 import { Networks } from '../kit/networks.ts';
 import { limits } from '../config/limits.ts';
@@ -216,8 +217,7 @@ async function call(
   const scheme = network.plain === true ? 'http:' : 'https:';
   if (protocol !== scheme || dialled === null || username !== '' || password !== '' || hash !== '')
     throw new OutgoingError('the URL is not a plain https one');
-  const timeout = AbortSignal.timeout(bounds.outgoingMs);
-  const signal = sent.signal === undefined ? timeout : AbortSignal.any([timeout, sent.signal]);
+  const signal = abortAfter(bounds.outgoingMs, ...(sent.signal === undefined ? [] : [sent.signal]));
   const addresses = await inTime(network.resolve(hostOf(url)), signal);
   const [address] = addresses;
   // One address that is not public is reason enough to refuse: the next lookup may return another order.

@@ -10,6 +10,7 @@
  * Of several Headgates on one store only one asks; the others learn with their next look what to show meanwhile.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import { abortAfter } from '../kit/abort-signal.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import type { Closable } from '../kit/closer.ts';
 import { limits } from '../config/limits.ts';
@@ -135,7 +136,7 @@ export class CertificateRenewal implements Closable {
       state = next;
       await this.#take(state);
     };
-    const signal = AbortSignal.any([AbortSignal.timeout(limits.acmeAttemptMs), this.#closing.signal]);
+    const signal = abortAfter(limits.acmeAttemptMs, this.#closing.signal);
     const publish: Publish = async (challenges) => {
       await keep({ ...state, challenges }, false);
       if (store.isShared) await delay(limits.acmeShareMs, undefined, { signal });

@@ -5,6 +5,7 @@
  * answers with `isError`. Text of strangers is in the results, never in descriptions.
  */
 import { randomUUID } from 'node:crypto';
+import { abortAfter } from '../../kit/abort-signal.ts';
 import { limits } from '../../config/limits.ts';
 import { jsonObject } from '../../kit/json-object.ts';
 import { PlainError } from '../../kit/plain-error.ts';
@@ -172,7 +173,7 @@ export class McpServer {
     const cancel = new AbortController();
     this.#calls.set(id, cancel);
     try {
-      const signal = AbortSignal.any([cancel.signal, AbortSignal.timeout(limits.mcpCallMs)]);
+      const signal = abortAfter(limits.mcpCallMs, cancel.signal);
       const taken = argumentsOf(given ?? {}, tool.takes);
       this.#note(`${tool.name} ${JSON.stringify(taken).slice(0, limits.mcpLoggedCharsMax)}\n`);
       return fenced(await tool.run(taken, signal));

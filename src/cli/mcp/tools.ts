@@ -3,6 +3,7 @@
  * connection of its own, in a transaction that only reads; those that change something are there only with --allow-write. No tool sends
  * anything elsewhere, stores what a check refused (`force`), or takes or returns a secret.
  */
+import { abortAfter } from '../../kit/abort-signal.ts';
 import { hintOfRefusal } from '../../errors/refusals.ts';
 import { limits } from '../../config/limits.ts';
 import type { Settings } from '../../config/settings.ts';
@@ -356,13 +357,13 @@ async function refuseNamed(where: Where, given: ToolArguments, signal: AbortSign
 /** The first line that `tail` prints; nothing, if none comes in time. */
 async function next(where: Where, given: ToolArguments, io: CommandIo): Promise<number> {
   const done = new AbortController();
-  const late = AbortSignal.timeout(numberOf(given, 'seconds', limits.mcpWaitDefaultS) * 1000);
+  const waitMs = numberOf(given, 'seconds', limits.mcpWaitDefaultS) * 1000;
   const named = typeof given['table'] === 'string' ? { table: given['table'] } : {};
   const print = (text: string): void => {
     if (!done.signal.aborted) io.print(text);
     done.abort();
   };
-  const signal = AbortSignal.any([io.signal, late, done.signal]);
+  const signal = abortAfter(waitMs, io.signal, done.signal);
   await tailElsewhere(where, { ...named, json: true }, { ...io, print, note: () => undefined, signal });
   return 0;
 }
