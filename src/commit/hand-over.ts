@@ -170,7 +170,9 @@ async function pass(group: DocumentGroup | DecodedGroup, given: readonly Rows[])
   }
   for (let tries = 1; ; tries++) {
     // The position passes all of them, so all of them are stored or copies.
-    const attempt = await storeAgain(group, members, true);
+    const first = await group.store(members, true);
+    if (first.kind === 'committed') return { kind: 'committed' };
+    const attempt = await storeAgain(group, members, true, first);
     if (attempt.kind === 'committed') return { kind: 'committed' };
     if (attempt.kind === 'lost') return { kind: 'unknown' };
     // The first statement of a COPY says so; between others the table's own code may.
