@@ -12,7 +12,7 @@ import {
   changeableValue,
   impliedCompare,
   refuseShards,
-  withCompared,
+  withFactsOfVersionAndReconcile,
 } from './option-values.ts';
 import { booleanOf, oneOf, optionOf, parseOptions, refuseUnknown } from './options.ts';
 import type { Option } from './options.ts';
@@ -104,7 +104,7 @@ export function createTable(cursor: Cursor, deps: DdlContext): StatementPlan {
     name.schema,
     name.name,
     ifNotExists,
-    { json: withCompared(storable) },
+    { json: withFactsOfVersionAndReconcile(storable) },
     { json: includes.map(({ what, header, column }) => ({ what, header, column })) },
     optionOf(options, 'document')?.value ?? null,
     { json: clause === null ? null : sealValidation(clause, deps, answers?.caution, storesGet(storable)) },

@@ -254,8 +254,10 @@ function everyValue({ value, valueAt }: Option): string {
   });
 }
 
-/** With what the catalog compares and does not store. */
-export function withCompared(options: { readonly [name: string]: string | boolean | null }): object {
+/** With what the catalog compares of the options `version` and `reconcile`, if they are given, and does not store. */
+export function withFactsOfVersionAndReconcile(options: {
+  readonly [name: string]: string | boolean | null;
+}): object {
   const { version, reconcile } = options;
   const places = typeof version === 'string' ? versionPlaces(version) : {};
   return { ...options, ...places, ...(typeof reconcile === 'string' ? neededDedupe(reconcile) : {}) };

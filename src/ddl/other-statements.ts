@@ -12,7 +12,7 @@ import {
   refuseShards,
   senderMeant,
   unnamedSender,
-  withCompared,
+  withFactsOfVersionAndReconcile,
 } from './option-values.ts';
 import { parseOptions, refuseUnknown } from './options.ts';
 import { includeTypes, parseIncludes } from './includes.ts';
@@ -88,7 +88,7 @@ function setOptions(
       relationArgument(name),
       displayName(name),
       ifExists,
-      { json: withCompared(changes) },
+      { json: withFactsOfVersionAndReconcile(changes) },
       callerSchemas,
     ];
     return callPlan('ALTER TABLE', 'alter_options', args, cursor.lexical.text);
