@@ -18,11 +18,10 @@ import type { StageContext } from '../observe/context.ts';
 import type { ConflictingDeliveries } from '../reject/conflicting-deliveries.ts';
 import type { Rejects } from '../reject/rejected-requests.ts';
 import { isSpooling } from '../spool/spool-settings.ts';
-import type { Arrival, CheckRequest, RequestCheck } from '../types/request.ts';
+import type { Arrival, CheckRequest, DecodeRequest, HeaderReader, RequestCheck } from '../types/request.ts';
 import type { KeptApart, Outcome, Rows, Spooled } from '../types/rows.ts';
 import type { FetchedKeys, Target } from '../types/target.ts';
 import type { HandshakeOutcome, SenderHandshakes } from './handshake.ts';
-import { ReceivedRequest } from './received-request.ts';
 import { notStored, refused } from './refused-request.ts';
 import type { RequestProgress } from './refused-request.ts';
 import { answerHandshake, foundOrAnswered, learnOrCertify } from './request-handshakes.ts';
@@ -176,4 +175,47 @@ async function authenticatedByKeys(
 
 function wasChanged(outcome: Outcome): boolean {
   return outcome.kind === 'aborted' && outcome.refusal.code === 'table_changed';
+}
+
+/** A webhook request whose body has been read, as VALIDATE and decode take it. Its headers become strings only when something reads them. */
+class ReceivedRequest implements CheckRequest, DecodeRequest {
+  readonly body: Buffer;
+  readonly #arrival: Arrival;
+
+  constructor(arrival: Arrival, body: Buffer) {
+    this.#arrival = arrival;
+    this.body = body;
+  }
+
+  get method(): string {
+    return this.#arrival.method;
+  }
+
+  get target(): string {
+    return this.#arrival.target;
+  }
+
+  get encodedBody(): Buffer | undefined {
+    return this.#arrival.encodedBody;
+  }
+
+  get rawHeaders(): readonly string[] {
+    return this.#arrival.rawHeaders;
+  }
+
+  get header(): HeaderReader | undefined {
+    return this.#arrival.header;
+  }
+
+  get arrivedAtMs(): number {
+    return this.#arrival.arrivedAtMs;
+  }
+
+  get remoteAddress(): string {
+    return this.#arrival.remoteAddress;
+  }
+
+  get traceparent(): string | undefined {
+    return this.#arrival.traceparent;
+  }
 }
