@@ -2,9 +2,12 @@
  * What happens to a refused request whose owner asks for another attempt: the stages of ingest.ts again, with the body and
  * the headers that were kept and the original time of arrival, but without the check, because the table's owner may write to it; and,
  * if it was kept because of its delivery's id, as another delivery. So is what was fetched from a sender's log (reconcile/), which nobody has signed.
- * Takes a KeptRequest; returns an Outcome, and never rejects with Refused. Touches nothing itself.
+ * Takes a KeptRequest; returns an Outcome, and never rejects with Refused. Touches nothing itself. Its rows bypass the disk, as those of WebSockets do.
  */
+import type { Admission } from '../access/admission.ts';
 import { nothingExpected } from '../batch/lanes.ts';
+import type { ExpectedRequest, Lanes } from '../batch/lanes.ts';
+import type { Catalog } from '../catalog/catalog.ts';
 import { decode } from '../decode/decode.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import { freeMade } from '../kit/free-buffer.ts';
@@ -14,10 +17,19 @@ import type { DecodeRequest } from '../types/request.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import { derived } from '../types/table-options.ts';
 import type { Target } from '../types/target.ts';
-import { admitPastDisk } from './disk-order.ts';
-import type { DirectStages } from './disk-order.ts';
 import { refuseOtherMethod } from './routes.ts';
 import { changedAttemptsMax, standing, standingOutcome } from './refusal-check.ts';
+import type { Disk } from './spooling.ts';
+
+/** What rows pass that bypass the disk: those of retries and of WebSockets. */
+export interface DirectStages {
+  readonly catalog: Pick<Catalog, 'find' | 'isStill' | 'refresh'>;
+  readonly lanes: Pick<Lanes, 'admit' | 'submit'>;
+  /** null: the rate of a table has no bound. */
+  readonly gate: Pick<Admission, 'admitTable'> | null;
+  /** null: no requests are kept. */
+  readonly disk: Pick<Disk, 'spoolOf'> | null;
+}
 
 export class Retry {
   readonly #stages: DirectStages & Pick<StageContext, 'clock'>;
@@ -58,6 +70,21 @@ export class Retry {
       }
     }
   }
+}
+
+/**
+ * To be called before rows that bypass the disk are made: they must not overtake rows of their table that are on it. Throws `rate_limited`,
+ * `lane_full`, `draining`, `spooling`.
+ */
+export function admitPastDisk(
+  { gate, disk, lanes }: DirectStages,
+  target: Target,
+  expected: ExpectedRequest,
+): void {
+  gate?.admitTable(target);
+  const order = disk?.spoolOf(target.database)?.knownGate(target.oid) ?? null;
+  if (order !== null && order.state !== 'open') throw new Refused('spooling');
+  lanes.admit(target, expected);
 }
 
 function received({ requestTarget: target, ...request }: KeptRequest): DecodeRequest {
