@@ -6,8 +6,8 @@ import { limits } from '../config/limits.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { RefusalCode } from '../errors/refusals.ts';
 import { describe } from './redact.ts';
-import { RefusalReasons } from './refusal-reason.ts';
-import type { Kept } from './refusal-reason.ts';
+import { RefusalReasons } from './rejected-rows.ts';
+import type { Kept } from './rejected-rows.ts';
 
 const never = new AbortController().signal;
 
