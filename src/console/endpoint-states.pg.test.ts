@@ -6,8 +6,7 @@ import type { Client } from 'pg';
 import { connect, makeTable } from '../../test/support/rejected.ts';
 import { embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
 import { limits } from '../config/limits.ts';
-import { addTraffic } from '../reject/traffic-statement.ts';
-import { TrafficCounts } from '../reject/traffic.ts';
+import { addTraffic, TrafficCounts } from '../reject/traffic.ts';
 import type { CountedAnswer } from '../reject/traffic.ts';
 
 /** One letter an answer: stored, kept on disk, 401, 422, 503. */

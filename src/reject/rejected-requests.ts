@@ -17,8 +17,7 @@ import { RejectedRows } from './rejected-rows.ts';
 import type { RejectedRowsContext } from './rejected-rows.ts';
 import { runAskedRetries } from './retries.ts';
 import type { RetryContext } from './retries.ts';
-import { addTraffic } from './traffic-statement.ts';
-import { TrafficCounts } from './traffic.ts';
+import { addTraffic, TrafficCounts } from './traffic.ts';
 import type { CountedAnswer } from './traffic.ts';
 
 /** What the journals of all databases share. */
