@@ -4,7 +4,7 @@
  * rejects. Members are not tried separately here: the caller knows the order that has to be kept.
  *
  * The position is taken first: its row is locked until the transaction ends. If another transaction hands over the same requests,
- * even one whose answer was lost, the second waits for the first, and then fails.
+ * even one whose answer was lost, the second waits for the first, and then fails. `readArrived` reads it, and rejects with the engine's error.
  */
 import { rememberedOf } from '../kit/memoize.ts';
 import type { PoolClient } from 'pg';
@@ -15,6 +15,8 @@ import type { Refusal } from '../errors/refusals.ts';
 import { isCopied } from './commit.ts';
 import { ackTimeoutOf, noConnection, statementTimeoutMs } from './group-session.ts';
 import type { CommitContext } from './group-session.ts';
+import type { CommitPools } from './commit-pools.ts';
+import { lent, runDurably } from './durable.ts';
 import { requestSql, requestStep } from './headgate-request.ts';
 import { tellIgnored } from './observed-groups.ts';
 import type { IntoRisingWave } from '../risingwave/into.ts';
@@ -27,11 +29,24 @@ import { toStatement } from './prepared-statements.ts';
 import { blameOf } from './interpret-reply.ts';
 import { storeAgain } from './row-at-fault.ts';
 import { CommitSession } from './session.ts';
-import { passWith } from './spool-position.ts';
-import type { HandOverBatch } from './spool-position.ts';
 import { TableStatements } from './table-statements.ts';
 import { executeMessages } from './wire-message.ts';
 import type { StatementStep } from './prepared-statements.ts';
+
+/** Requests of one table that arrive together. */
+export interface HandOverBatch {
+  /** 32 hexadecimal digits. */
+  readonly spool: string;
+  readonly first: bigint;
+  readonly last: bigint;
+}
+
+export interface HandOverPosition {
+  /** headgate.home(): which database has answered. */
+  readonly home: string;
+  /** The last request that has arrived, by the table's oid. */
+  readonly positions: ReadonlyMap<number, bigint>;
+}
 
 export type HandedOver =
   | { readonly kind: 'committed' }
@@ -235,4 +250,45 @@ class PassingStatements extends TableStatements {
   override before(steps: readonly StatementStep[]): readonly StatementStep[] {
     return [this.#advance, ...super.before(steps)];
   }
+}
+
+/** For one spool. Rejects when the engine cannot be asked. */
+export async function readArrived(
+  pools: CommitPools,
+  database: string,
+  spool: string,
+  timeoutMs: number,
+): Promise<HandOverPosition> {
+  return lent(pools, database, async (client) => {
+    const text = `select headgate.home() as home, p.relation::pg_catalog.text as relation, p.position::pg_catalog.text as position
+      from (values (1)) as one left join headgate.spool_position p on p.spool operator(pg_catalog.=) $1::pg_catalog.uuid`;
+    const query = { text, values: [spool], query_timeout: timeoutMs };
+    const { rows } = await client.query<ArrivedRow>(query);
+    const positions = new Map<number, bigint>();
+    for (const { relation, position } of rows)
+      if (relation !== null && position !== null) positions.set(Number(relation), BigInt(position));
+    return { home: rows[0]?.home ?? '', positions };
+  });
+}
+
+interface ArrivedRow {
+  readonly home: string;
+  readonly relation: string | null;
+  readonly position: string | null;
+}
+
+/** Marks requests as arrived, together with another statement. Rejects with the engine's error. */
+export async function passWith(
+  pools: CommitPools,
+  { database, oid }: Pick<Target, 'database' | 'oid'>,
+  { spool, first, last }: HandOverBatch,
+  statement: { readonly text: string; readonly values: unknown[] } | null,
+  timeoutMs: number,
+): Promise<void> {
+  const advance = {
+    text: 'select headgate.advance($1::pg_catalog.uuid, $2::pg_catalog.oid, $3::pg_catalog.int8, $4::pg_catalog.int8)',
+    values: [spool, oid, String(first), String(last)],
+  };
+  const statements = statement === null ? [advance] : [advance, statement];
+  await runDurably(pools, database, statements, timeoutMs);
 }

@@ -10,7 +10,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs } from '../kit/backoff.ts';
-import { readArrived } from '../commit/spool-position.ts';
+import { readArrived } from '../commit/hand-over.ts';
 import type { Target } from '../types/target.ts';
 import type { Closable } from '../kit/closer.ts';
 import { limits } from '../config/limits.ts';

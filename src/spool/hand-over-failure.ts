@@ -7,7 +7,7 @@ import type { Catalog } from '../catalog/catalog.ts';
 import { unusableTarget } from '../catalog/target.ts';
 import type { CommitPools } from '../commit/commit-pools.ts';
 import type { HandedOver } from '../commit/hand-over.ts';
-import { passWith, readArrived } from '../commit/spool-position.ts';
+import { passWith, readArrived } from '../commit/hand-over.ts';
 import { limits } from '../config/limits.ts';
 import type { Engine } from '../engine/engine.ts';
 import { refusal } from '../errors/refusals.ts';

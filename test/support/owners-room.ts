@@ -6,7 +6,7 @@ import { letWriterIn } from '../../src/catalog/rights.ts';
 import type { ShapeChoice } from '../../src/relations/shape.ts';
 import { CommitPools } from '../../src/commit/commit-pools.ts';
 import { SpoolCommit } from '../../src/commit/hand-over.ts';
-import type { HandOverBatch } from '../../src/commit/spool-position.ts';
+import type { HandOverBatch } from '../../src/commit/hand-over.ts';
 import type { Group } from '../../src/types/rows.ts';
 import { writerName } from '../../src/engine/login-names.ts';
 import { OwnerLogins } from '../../src/engine/owner-logins.ts';
