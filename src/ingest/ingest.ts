@@ -17,7 +17,7 @@ import { freeMade } from '../kit/free-buffer.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { ConflictingDeliveries } from '../reject/conflicting-deliveries.ts';
 import type { Rejects } from '../reject/rejected-requests.ts';
-import { isSpooling } from '../spool/spool-settings.ts';
+import { isSpooling } from '../spool/table-order.ts';
 import type { Arrival, CheckRequest, DecodeRequest, HeaderReader, RequestCheck } from '../types/request.ts';
 import type { KeptApart, Outcome, Rows, Spooled } from '../types/rows.ts';
 import type { FetchedKeys, Target } from '../types/target.ts';

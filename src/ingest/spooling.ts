@@ -11,7 +11,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ExpectedRequest, Lanes } from '../batch/lanes.ts';
 import { keptHeaders, encodeRequest } from '../spool/kept-request.ts';
-import { isSpooling } from '../spool/spool-settings.ts';
+import { isSpooling } from '../spool/table-order.ts';
 import type { TableGate } from '../spool/table-order.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { keyOfName } from '../catalog/database-tables.ts';

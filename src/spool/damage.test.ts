@@ -11,8 +11,8 @@ import { ModelFiles } from '../../test/support/model-files.ts';
 import { isLong, sampleOf, sampleSeed } from '../../test/support/sample.ts';
 import { fixedKeys } from '../secrets/key-ring.ts';
 import { encodeTarget, headerBytes } from './format.ts';
-import { decodeRequest, decodeTable, splitPayloads } from './kept-request.ts';
-import type { UnreadablePart } from './quarantine.ts';
+import { apart, decodeRequest, decodeTable } from './kept-request.ts';
+import type { UnreadablePart } from './disk-health.ts';
 import { beginning, Spool } from './spool.ts';
 import type { SpoolOptions } from './spool.ts';
 
@@ -46,9 +46,10 @@ const tables = [1, 2].map((oid) => ({ oid, target: encodeTarget(Buffer.from(`{"t
 /** What is handed over, record by record, as the drainer gets it. */
 async function recordsOf(spool: Spool) {
   const all: { readonly oid: number; readonly to: number; readonly payloads: readonly string[] }[] = [];
-  for await (const { oid, target, first, last, payload, place } of spool.requests(beginning, () => true)) {
+  for await (const record of spool.requests(beginning, () => true)) {
+    const { oid, target, place } = record;
     assert.equal(target?.toString(), `{"table":"t${oid}"}`);
-    const payloads = splitPayloads(payload, Number(last - first) + 1).map((one) => one.toString('hex'));
+    const payloads = apart(record).map(({ payload }) => payload.toString('hex'));
     all.push({ oid, to: place.at, payloads });
   }
   return all;
@@ -262,10 +263,10 @@ suite('spool segments of format version 1 are readable', () => {
   };
   const ids = async (spool: Spool) => {
     const all: number[] = [];
-    for await (const { first, last, payload, target } of spool.requests(beginning, () => true)) {
-      assert.equal(target, null);
-      for (const one of splitPayloads(payload, Number(last - first) + 1)) {
-        const request = decodeRequest(one);
+    for await (const record of spool.requests(beginning, () => true)) {
+      assert.equal(record.target, null);
+      for (const { payload } of apart(record)) {
+        const request = decodeRequest(payload);
         all.push((JSON.parse(request?.body.toString() ?? '') as { id: number }).id);
         assert.equal(request?.head.arrivedAtMs, 1_700_000_000_000 + (all.at(-1) ?? 0));
       }

@@ -9,14 +9,15 @@
 import { join } from 'node:path';
 import type { Closable } from '../kit/closer.ts';
 import type { Observe, TableName } from '../observe/observations.ts';
-import { Refused } from '../errors/refusals.ts';
+import { limits } from '../config/limits.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
 import { DiskHealth } from './disk-health.ts';
 import { DiskShares } from './disk-shares.ts';
 import type { SharedDisk } from './disk-shares.ts';
 import { encodeTarget } from './format.ts';
 import { encodeTable } from './kept-request.ts';
 import type { SpooledTable } from './kept-request.ts';
-import { full, noKey, refusedFor } from './not-kept.ts';
+import { NotKept } from './segment-files.ts';
 import { Spool } from './spool.ts';
 import type { SpoolOptions } from './spool.ts';
 import { madeAtMs, newSpoolId, spoolIds } from './spool-folder.ts';
@@ -209,5 +210,32 @@ export class DatabaseSpool implements Closable {
     await this.#opening?.catch(() => {});
     for (const spool of this.#spools) await spool.writer.close();
     if (this.#own !== null && this.#own.segments.length === 0) await this.remove(this.#own);
+  }
+}
+
+const full = { ...refusal('spool_full'), retryAfterSeconds: limits.spoolFullRetrySeconds };
+const noKey = refusal(
+  'engine_unavailable',
+  'the database is not available, and the master key is not here, without which no request is kept',
+);
+const notTold = refusal(
+  'commit_unknown',
+  'the database is not available, and the disk failed while the request was being kept',
+);
+
+/** What the sender is told; other errors stay as they are. */
+function refusedFor(error: unknown): unknown {
+  if (!(error instanceof NotKept)) return error;
+  switch (error.why) {
+    case 'full':
+      return new Refused(full);
+    case 'busy':
+      return new Refused('overloaded');
+    case 'locked':
+      return new Refused(noKey);
+    case 'off':
+      return new Refused('engine_unavailable');
+    case 'unknown':
+      return new Refused(notTold);
   }
 }

@@ -5,9 +5,53 @@
 import { join } from 'node:path';
 import type { Observe } from '../observe/observations.ts';
 import type { SpoolFiles } from './files.ts';
-import { quarantinedIn } from './quarantine.ts';
-import type { Quarantined, UnreadablePart } from './quarantine.ts';
 import { spoolIds } from './spool-folder.ts';
+
+/** A part that can no longer be read. */
+export interface UnreadablePart {
+  /** Name of the segment's file, or of the copy. */
+  readonly segment: string;
+  readonly bytes: number;
+  /** `unfinished`: it was being written when the process ended, and no sender was told that it is kept. */
+  readonly reason:
+    | 'damaged'
+    | 'its header is damaged'
+    | 'no header'
+    | 'of another spool'
+    | 'the file is missing'
+    | 'the file was cut'
+    | 'unfinished';
+  /** Where it was put aside; null: nothing is left of it. */
+  readonly kept: string | null;
+  /** How many requests were in it; null: nothing tells. */
+  readonly requests: number | null;
+}
+
+/** A file of `quarantine/`. */
+interface Quarantined {
+  readonly path: string;
+  /** null: nothing tells whose requests were in it. */
+  readonly oid: number | null;
+  readonly requests: number | null;
+}
+
+/** The folder of what was put aside of a spool (quarantine.ts). */
+export function quarantineIn(spoolFolder: string): string {
+  return join(spoolFolder, 'quarantine');
+}
+
+/** What was put aside of a spool, and has not been removed by a person. */
+export async function quarantinedIn(files: SpoolFiles, spoolFolder: string): Promise<readonly Quarantined[]> {
+  const folder = quarantineIn(spoolFolder);
+  return (await files.list(folder)).toSorted().map((name) => {
+    const [, oid, requests] = /^\d+-\d+(?:-table-(\d+))?(?:-requests-(\d+))?\.bin$/.exec(name) ?? [];
+    return {
+      path: join(folder, name),
+      oid: oid === undefined ? null : Number(oid),
+      requests: requests === undefined ? null : Number(requests),
+    };
+  });
+}
 
 export class DiskHealth {
   readonly #database: string;

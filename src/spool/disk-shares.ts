@@ -4,7 +4,7 @@
  */
 import { limits } from '../config/limits.ts';
 import { rememberedOf } from '../kit/memoize.ts';
-import type { Segment, SegmentCounts } from './segment.ts';
+import type { Segment, SegmentCounts } from './segment-files.ts';
 
 /** What all databases share. */
 export interface SharedDisk {

@@ -16,10 +16,8 @@ import type { StageContext } from '../observe/context.ts';
 import type { TableName } from '../observe/observations.ts';
 import { keepSpooled } from '../reject/spool-refusals.ts';
 import type { Target } from '../types/target.ts';
-import { apart, decodeRequest, requestsOf } from './kept-request.ts';
-import type { KeptHead } from './kept-request.ts';
-import { behind, decodeEach, undecoded } from './spool-rows.ts';
-import type { SpooledMember } from './spool-rows.ts';
+import { apart, behind, decodeEach, decodeRequest, requestsOf, undecoded } from './kept-request.ts';
+import type { KeptHead, SpooledMember } from './kept-request.ts';
 
 export interface FailureStages extends Omit<StageContext, 'limits'> {
   readonly database: string;

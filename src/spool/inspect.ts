@@ -8,12 +8,12 @@ import type { SpoolFiles } from './files.ts';
 import { headerBytes, openRecord, recordsEnd } from './format.ts';
 import { keyOf, readHeader } from './headers.ts';
 import type { SegmentHeader } from './headers.ts';
-import { decodeRequest, decodeTable, splitPayloads } from './kept-request.ts';
+import { apart, decodeRequest, decodeTable } from './kept-request.ts';
 import type { KeptHead, SpooledTable } from './kept-request.ts';
-import { quarantinedIn } from './quarantine.ts';
+import { quarantinedIn } from './disk-health.ts';
 import { reading, scanRecords } from './scan-records.ts';
-import { segmentPath, segmentsIn } from './segment.ts';
-import type { SegmentPosition } from './segment.ts';
+import { segmentPath, segmentsIn } from './segment-files.ts';
+import type { SegmentPosition } from './segment-files.ts';
 
 export interface SegmentReport {
   readonly path: string;
@@ -117,11 +117,11 @@ async function inspect(
       const { target, payload } = opened;
       if (count === 0) described.set(oid, decodeTable(payload));
       else
-        splitPayloads(payload, count).forEach((one, i) => {
-          const request = decodeRequest(one);
+        for (const one of apart({ first: sequence - BigInt(count - 1), last: sequence, payload })) {
+          const request = decodeRequest(one.payload);
           const table = target === null ? (described.get(oid) ?? null) : decodeTable(target);
-          if (request !== null) found({ sequence: sequence - BigInt(count - 1 - i), oid, table, ...request });
-        });
+          if (request !== null) found({ sequence: one.last, oid, table, ...request });
+        }
     }
     return { ...about, header, requests, damaged, opens: key !== null };
   });

@@ -1,5 +1,6 @@
 /**
- * A request as stored in a record of the spool, alone or with others of its table, and what is stored about the table. Pure: values to bytes, and back.
+ * A request as stored in a record of the spool, alone or with others of its table, and what is stored about the table. Pure: values to bytes, and back;
+ * in the end to rows of the table as it is then, or to the refusal that a request of it meets, which is then alone.
  *
  *   request   0 length of the head, u32 | 4 head, JSON | body
  *   table     JSON
@@ -7,6 +8,11 @@
  * Only headers are kept that rows are made from, or that an owner may see: never a header that carries a credential, unless a
  * column takes it.
  */
+import { decodeWholes } from '../decode/decode.ts';
+import { decodeRequest as decodeAtOnce } from '../decode/decode-slices.ts';
+import { refusal, Refused } from '../errors/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
+import type { Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 
 export interface KeptHead {
@@ -42,63 +48,6 @@ export function decodeRequest(payload: Buffer): { readonly head: KeptHead; reado
   }
 }
 
-/** Where the bodies are in the payload of a record of so many requests: begin and end of each. */
-export function bodySpans(payload: Buffer, requests: number): Uint32Array {
-  const spans = new Uint32Array(2 * requests);
-  let at = 0;
-  for (let i = 0; i < spans.length; i += 2) {
-    const start = requests === 1 ? 0 : at + 4;
-    const end = requests === 1 ? payload.length : start + payload.readUInt32LE(at);
-    spans[i] = start + 4 + payload.readUInt32LE(start);
-    spans[i + 1] = at = end;
-  }
-  return spans;
-}
-
-/** The payload of a record with these requests. */
-export function joinPayloads(payloads: readonly Buffer[]): Buffer {
-  const [only] = payloads;
-  if (only !== undefined && payloads.length === 1) return only;
-  const bytes = Buffer.allocUnsafe(payloads.reduce((sum, { length }) => sum + 4 + length, 0));
-  let at = 0;
-  for (const payload of payloads) {
-    at = bytes.writeUInt32LE(payload.length, at);
-    at += payload.copy(bytes, at);
-  }
-  return bytes;
-}
-
-/** The reverse; what was sealed is what was joined. */
-export function splitPayloads(payload: Buffer, requests: number): Buffer[] {
-  if (requests === 1) return [payload];
-  const payloads: Buffer[] = [];
-  for (let at = 0; at < payload.length;) {
-    const end = at + 4 + payload.readUInt32LE(at);
-    payloads.push(payload.subarray(at + 4, end));
-    at = end;
-  }
-  return payloads;
-}
-
-/** Requests of one table in one record, in order; their sequences have no gap. */
-export interface Sealed {
-  readonly first: bigint;
-  readonly last: bigint;
-  /** The payload of the record (`joinPayloads`). */
-  readonly payload: Buffer;
-}
-
-export function requestsOf({ first, last }: Sealed): number {
-  return Number(last - first) + 1;
-}
-
-/** Each request on its own. */
-export function apart(record: Sealed): Sealed[] {
-  const { first, payload } = record;
-  const each = splitPayloads(payload, requestsOf(record));
-  return each.map((one, i) => ({ first: first + BigInt(i), last: first + BigInt(i), payload: one }));
-}
-
 const decoderHeaders = 'x-rw-webhook-';
 
 export function keptHeaders(rawHeaders: readonly string[], { intake, dedupe }: Target): string[] {
@@ -121,6 +70,97 @@ export function keptHeaders(rawHeaders: readonly string[], { intake, dedupe }: T
       kept.push(given, value);
   }
   return kept;
+}
+
+/** The payload of a record with these requests. */
+export function joinPayloads(payloads: readonly Buffer[]): Buffer {
+  const [only] = payloads;
+  if (only !== undefined && payloads.length === 1) return only;
+  const bytes = Buffer.allocUnsafe(payloads.reduce((sum, { length }) => sum + 4 + length, 0));
+  let at = 0;
+  for (const payload of payloads) {
+    at = bytes.writeUInt32LE(payload.length, at);
+    at += payload.copy(bytes, at);
+  }
+  return bytes;
+}
+
+/** Requests of one table in one record, in order; their sequences have no gap. */
+export interface Sealed {
+  readonly first: bigint;
+  readonly last: bigint;
+  /** The payload of the record (`joinPayloads`). */
+  readonly payload: Buffer;
+}
+
+export function requestsOf({ first, last }: Sealed): number {
+  return Number(last - first) + 1;
+}
+
+/** Each request on its own; what was sealed is what was joined. */
+export function apart({ first, last, payload }: Sealed): Sealed[] {
+  if (first === last) return [{ first, last, payload }];
+  const each: Sealed[] = [];
+  for (let at = 0, sequence = first; at < payload.length; sequence++) {
+    const end = at + 4 + payload.readUInt32LE(at);
+    each.push({ first: sequence, last: sequence, payload: payload.subarray(at + 4, end) });
+    at = end;
+  }
+  return each;
+}
+
+/** Where the bodies are in the payload of a record of so many requests: begin and end of each. */
+function bodySpans(payload: Buffer, requests: number): Uint32Array {
+  const spans = new Uint32Array(2 * requests);
+  let at = 0;
+  for (let i = 0; i < spans.length; i += 2) {
+    const start = requests === 1 ? 0 : at + 4;
+    const end = requests === 1 ? payload.length : start + payload.readUInt32LE(at);
+    spans[i] = start + 4 + payload.readUInt32LE(start);
+    spans[i + 1] = at = end;
+  }
+  return spans;
+}
+
+export interface SpooledMember extends Sealed {
+  /** The rows for `target`, never a refusal for several requests; null: not decoded, because the table was not known. */
+  readonly made: Rows | Refusal | null;
+  readonly target: Target | null;
+}
+
+/** The part of a record behind a position: that has not arrived. */
+export function behind(record: Sealed, position: bigint): Sealed[] {
+  return record.first > position ? [record] : apart(record).filter(({ first }) => first > position);
+}
+
+/** Together if possible, otherwise one by one. `target` null: not known. */
+export function decodeRecord(record: Sealed, target: Target | null): SpooledMember[] {
+  const { first, last, payload } = record;
+  if (target === null) return [undecoded(record)];
+  const made = decodeWholes(target, payload, bodySpans(payload, requestsOf(record)));
+  if (made !== null) return [{ first, last, payload, made, target }];
+  return decodeEach(record, target);
+}
+
+export function decodeEach(record: Sealed, target: Target): SpooledMember[] {
+  return apart(record).map((one) => ({ ...one, made: rowsOf(target, one.payload), target }));
+}
+
+function rowsOf(target: Target, payload: Buffer): Rows | Refusal {
+  const request = decodeRequest(payload);
+  if (request === null) return refusal('internal', 'it was kept by another version of Headgate');
+  try {
+    const { requestTarget, ...others } = request.head;
+    const { body } = request;
+    return decodeAtOnce(target, { ...others, target: requestTarget, body, accepted: true });
+  } catch (error) {
+    if (error instanceof Refused) return error.refusal;
+    throw error;
+  }
+}
+
+export function undecoded({ first, last, payload }: Sealed): SpooledMember {
+  return { first, last, payload, made: null, target: null };
 }
 
 export interface SpooledTable {

@@ -9,53 +9,12 @@
  */
 import { dirname, join } from 'node:path';
 import type { SpoolFile, SpoolFiles } from './files.ts';
+import { quarantineIn } from './disk-health.ts';
+import type { UnreadablePart } from './disk-health.ts';
 import { reading, scanRecords } from './scan-records.ts';
 import type { Damage } from './scan-records.ts';
-import { count, markPath, recountAs, writtenOf } from './segment.ts';
-import type { Segment, SegmentCounts, SegmentPosition } from './segment.ts';
-
-/** A part that can no longer be read. */
-export interface UnreadablePart {
-  /** Name of the segment's file, or of the copy. */
-  readonly segment: string;
-  readonly bytes: number;
-  /** `unfinished`: it was being written when the process ended, and no sender was told that it is kept. */
-  readonly reason:
-    | 'damaged'
-    | 'its header is damaged'
-    | 'no header'
-    | 'of another spool'
-    | 'the file is missing'
-    | 'the file was cut'
-    | 'unfinished';
-  /** Where it was put aside; null: nothing is left of it. */
-  readonly kept: string | null;
-  /** How many requests were in it; null: nothing tells. */
-  readonly requests: number | null;
-}
-
-/** A file of `quarantine/`. */
-export interface Quarantined {
-  readonly path: string;
-  /** null: nothing tells whose requests were in it. */
-  readonly oid: number | null;
-  readonly requests: number | null;
-}
-
-const folderName = 'quarantine';
-
-/** What was put aside of a spool, and has not been removed by a person. */
-export async function quarantinedIn(files: SpoolFiles, spoolFolder: string): Promise<readonly Quarantined[]> {
-  const folder = join(spoolFolder, folderName);
-  return (await files.list(folder)).toSorted().map((name) => {
-    const [, oid, requests] = /^\d+-\d+(?:-table-(\d+))?(?:-requests-(\d+))?\.bin$/.exec(name) ?? [];
-    return {
-      path: join(folder, name),
-      oid: oid === undefined ? null : Number(oid),
-      requests: requests === undefined ? null : Number(requests),
-    };
-  });
-}
+import { count, markPath, recountAs, writtenOf } from './segment-files.ts';
+import type { Segment, SegmentCounts, SegmentPosition } from './segment-files.ts';
 
 export async function quarantine(
   files: SpoolFiles,
@@ -64,7 +23,7 @@ export async function quarantine(
   reason: UnreadablePart['reason'] = 'damaged',
 ): Promise<UnreadablePart> {
   const { from, to, oid, requests } = damage;
-  const folder = join(dirname(segment.path), folderName);
+  const folder = quarantineIn(dirname(segment.path));
   const name =
     `${segment.number}-${from}` +
     (oid === null ? '' : `-table-${oid}`) +
@@ -103,7 +62,7 @@ export async function quarantineMark(
   size: number | null,
   requests: number | null,
 ): Promise<UnreadablePart> {
-  const folder = join(spoolFolder, folderName);
+  const folder = quarantineIn(spoolFolder);
   const kept = join(folder, size === null ? `${mark.number}.missing` : `${mark.number}-${size}.cut`);
   await files.makeFolder(folder);
   await files.rename(markPath(spoolFolder, mark), kept);
@@ -125,7 +84,7 @@ export async function quarantineFile(
   path: string,
   lost: Pick<UnreadablePart, 'segment' | 'bytes' | 'reason'>,
 ): Promise<UnreadablePart> {
-  const folder = join(dirname(path), folderName);
+  const folder = quarantineIn(dirname(path));
   const kept = join(folder, lost.segment);
   await files.makeFolder(folder);
   await files.rename(path, kept);

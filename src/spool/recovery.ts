@@ -17,11 +17,11 @@ import type { Version } from './format.ts';
 import { keyOf, readHeader } from './headers.ts';
 import type { FoundHeader, SegmentHeader } from './headers.ts';
 import { quarantine, quarantineFile, quarantineMark } from './quarantine.ts';
-import type { UnreadablePart } from './quarantine.ts';
+import type { UnreadablePart } from './disk-health.ts';
 import { lastNonZero, reading, scanRecords } from './scan-records.ts';
 import type { Damage, Scanned } from './scan-records.ts';
-import { count, recountAs, removeMarks, segmentOf, segmentPath, segmentsIn } from './segment.ts';
-import type { FoundSegment, Segment, SegmentCounted, SegmentPosition } from './segment.ts';
+import { count, recountAs, removeMarks, segmentOf, segmentPath, segmentsIn } from './segment-files.ts';
+import type { FoundSegment, Segment, SegmentCounted, SegmentPosition } from './segment-files.ts';
 
 export interface Recovered {
   /** In order. Nothing is appended to any of them. */

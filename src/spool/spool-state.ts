@@ -4,7 +4,7 @@ import type { Settings } from '../config/settings.ts';
 import type { TableName } from '../observe/observations.ts';
 import type { DatabaseSpool } from './database-spool.ts';
 import { madeAtMs } from './spool-folder.ts';
-import { isSpooling } from './spool-settings.ts';
+import { isSpooling } from './table-order.ts';
 import type { Spools } from './spools.ts';
 
 export interface SpoolDetail {

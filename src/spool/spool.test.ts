@@ -7,10 +7,10 @@ import { seededRandom } from '../../test/support/random.ts';
 import { fixedKeys } from '../secrets/key-ring.ts';
 import { encodeTarget, headerBytes } from './format.ts';
 import { decodeHeader } from './headers.ts';
-import { splitPayloads } from './kept-request.ts';
-import { NotKept } from './not-kept.ts';
-import type { UnreadablePart } from './quarantine.ts';
-import type { Segment } from './segment.ts';
+import { apart } from './kept-request.ts';
+import { NotKept } from './segment-files.ts';
+import type { UnreadablePart } from './disk-health.ts';
+import type { Segment } from './segment-files.ts';
 import { beginning, Spool } from './spool.ts';
 import type { SpoolOptions } from './spool.ts';
 import type { Appendable } from './writer.ts';
@@ -44,10 +44,8 @@ function table(oid: number): Appendable {
 /** All that is kept, in order. */
 async function read(spool: Spool): Promise<{ readonly oid: number; readonly text: string }[]> {
   const all: { oid: number; text: string }[] = [];
-  for await (const { oid, first, last, payload } of spool.requests(beginning, () => true))
-    all.push(
-      ...splitPayloads(payload, Number(last - first) + 1).map((one) => ({ oid, text: one.toString() })),
-    );
+  for await (const record of spool.requests(beginning, () => true))
+    all.push(...apart(record).map(({ payload }) => ({ oid: record.oid, text: payload.toString() })));
   return all;
 }
 

@@ -9,14 +9,12 @@ import { headerBytes, openRecord } from './format.ts';
 import { keyOf } from './headers.ts';
 import type { Sealed } from './kept-request.ts';
 import { quarantine, recount } from './quarantine.ts';
-import type { UnreadablePart } from './quarantine.ts';
+import type { UnreadablePart } from './disk-health.ts';
 import { reading, scanRecords } from './scan-records.ts';
 import type { Damage } from './scan-records.ts';
 import { recover } from './recovery.ts';
-import { SegmentFiles } from './segment-files.ts';
-import type { SegmentFilesOptions } from './segment-files.ts';
-import { writtenOf } from './segment.ts';
-import type { Segment } from './segment.ts';
+import { SegmentFiles, writtenOf } from './segment-files.ts';
+import type { Segment, SegmentFilesOptions } from './segment-files.ts';
 import { SpoolWriter } from './writer.ts';
 
 export interface SpoolOptions extends Omit<SegmentFilesOptions, 'folder' | 'spool' | 'health'> {

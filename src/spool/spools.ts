@@ -29,7 +29,7 @@ import { Drainer } from './drainer.ts';
 import { realFiles } from './files.ts';
 import { readKnown, remember, writeKnown } from './known-tables.ts';
 import { databaseOf, folderOf, lockSpoolFolder, spoolFolder } from './spool-folder.ts';
-import { isSpooling } from './spool-settings.ts';
+import { isSpooling } from './table-order.ts';
 import { Throttle } from './throttle.ts';
 
 export interface SpoolParts extends StageContext {

@@ -13,11 +13,9 @@ import type { Group, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { HandOverFailures } from './hand-over-failure.ts';
 import type { FailureStages, HandOverQueue, SlowTables, Step } from './hand-over-failure.ts';
-import { requestsOf } from './kept-request.ts';
-import type { Sealed, SpooledTable } from './kept-request.ts';
+import { behind, decodeEach, decodeRecord, requestsOf } from './kept-request.ts';
+import type { Sealed, SpooledMember, SpooledTable } from './kept-request.ts';
 import type { ReadPosition } from './spool.ts';
-import { behind, decodeEach, decodeRecord } from './spool-rows.ts';
-import type { SpooledMember } from './spool-rows.ts';
 import type { Throttle } from './throttle.ts';
 
 /** What the hand-over of all tables of a database works with. */

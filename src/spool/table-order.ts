@@ -11,7 +11,14 @@
  *   open ──away──► filling ──lane empty──► spooling ──nearly nothing left──► emptying ──nothing left──► open
  *                                              ▲───something came, or it took too long───┘
  */
+import type { Settings } from '../config/settings.ts';
 import { deferred } from '../kit/promises.ts';
+import type { Target } from '../types/target.ts';
+
+/** Whether requests for a table are kept while its database is unreachable. */
+export function isSpooling({ spool }: Pick<Target, 'spool'>, settings: Pick<Settings, 'spool'>): boolean {
+  return (spool?.mode ?? settings.spool) === 'fallback';
+}
 
 export type GateState = 'open' | 'filling' | 'spooling' | 'emptying';
 

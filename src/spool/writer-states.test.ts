@@ -6,7 +6,7 @@ import { holdsTable } from '../../test/support/state-table.ts';
 import { fixedKeys } from '../secrets/key-ring.ts';
 import { limits } from '../config/limits.ts';
 import { encodeTarget } from './format.ts';
-import { NotKept } from './not-kept.ts';
+import { NotKept } from './segment-files.ts';
 import { SegmentFiles } from './segment-files.ts';
 import { SpoolWriter } from './writer.ts';
 

@@ -13,8 +13,7 @@ import type { DiskHealth } from './disk-health.ts';
 import { encodeRecord, headerBytes, recordSize } from './format.ts';
 import type { EncodedTarget, RecordHead } from './format.ts';
 import { joinPayloads } from './kept-request.ts';
-import { NotKept } from './not-kept.ts';
-import { count } from './segment.ts';
+import { count, NotKept } from './segment-files.ts';
 import type { SegmentFiles, SegmentFilesOptions } from './segment-files.ts';
 
 /** The table of a request. */
@@ -122,7 +121,9 @@ export class SpoolWriter {
     const first = this.#nextSequence;
     // At most: those that are sealed together take less.
     const most = group.reduce((sum, { table, payload }) => sum + recordSize(table.target, payload.length), 0);
-    const { segment, file, key } = this.#segments.current(most) ?? (await this.#segments.next(first));
+    const { open, recordsEnd } = this.#segments;
+    const fits = open !== null && open.segment.end + most <= recordsEnd;
+    const { segment, file, key } = fits ? open : await this.#segments.next(first);
     const records: { head: RecordHead; bytes: number; waiting: readonly WaitingRequest[] }[] = [];
     const pieces: Buffer[] = [];
     let end = segment.end;

@@ -9,8 +9,8 @@ import { once } from 'node:events';
 import { basename } from 'node:path';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { fixedKeys } from '../../src/secrets/key-ring.ts';
-import { splitPayloads } from '../../src/spool/kept-request.ts';
-import type { UnreadablePart } from '../../src/spool/quarantine.ts';
+import { apart } from '../../src/spool/kept-request.ts';
+import type { UnreadablePart } from '../../src/spool/disk-health.ts';
 import { beginning, Spool } from '../../src/spool/spool.ts';
 import { ModelFiles } from './model-files.ts';
 
@@ -152,10 +152,11 @@ async function assertThere(
     assert(record.oid === oid && record.first + BigInt(record.bodies.length - 1) === last, what);
     return isOpened(record);
   };
-  for await (const { oid, target, first, last, payload } of spool.requests(beginning, wanted)) {
+  for await (const sealed of spool.requests(beginning, wanted)) {
+    const { oid, target, first } = sealed;
     opened += 1;
     const record = expected[found - 1] ?? assert.fail(what);
-    const bodies = splitPayloads(payload, Number(last - first) + 1);
+    const bodies = apart(sealed).map(({ payload }) => payload);
     const isSame =
       record.oid === oid &&
       record.first === first &&
