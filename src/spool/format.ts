@@ -93,70 +93,9 @@ export function encodeRecord(
   return bytes;
 }
 
-function headSum(bytes: Buffer, at: number): number {
+/** The CRC-32 of a head. */
+export function headSum(bytes: Buffer, at: number): number {
   return crc32(bytes.subarray(at + 8, at + headBytes[2]), crc32(bytes.subarray(at, at + 4)));
-}
-
-/** What is at a position in a segment. */
-export type ScannedRecord =
-  | { readonly is: 'record'; readonly head: RecordHead; /** With its padding. */ readonly size: number }
-  | { readonly is: 'end' }
-  /** More bytes are needed to decide: at least so many from here. */
-  | { readonly is: 'more'; readonly bytes: number }
-  /** `known`: what its head says, and how many bytes it takes; null: the head is damaged, too. */
-  | { readonly is: 'damage'; readonly known: { readonly head: RecordHead; readonly size: number } | null };
-
-const unknown: ScannedRecord = { is: 'damage', known: null };
-
-/** Where in a segment a window begins. */
-export interface Whereabouts {
-  readonly version: Version;
-  /** The position of `bytes` in the segment. */
-  readonly start: number;
-  /** Where the segment's records end at the latest: a record that announces more is damaged. */
-  readonly to: number;
-}
-
-/** Examines `bytes` from `at`. Never throws, whatever the bytes are. */
-export function lookAt(bytes: Buffer, at: number, { version, start, to }: Whereabouts): ScannedRecord {
-  const here = bytes.length - at;
-  const left = to - start - at;
-  if (left < 4) return { is: 'end' };
-  if (here < 4) return { is: 'more', bytes: 4 };
-  const length = bytes.readUInt32LE(at);
-  if (length === 0) return { is: 'end' };
-  const headSize = headBytes[version];
-  if (left < headSize) return unknown;
-  if (here < headSize) return { is: 'more', bytes: headSize };
-  const size = padded(length);
-  const head = headAt(bytes, at, version);
-  if (head === null || length < headSize + tagBytes) return unknown;
-  if (version === 1) {
-    if (size > left) return unknown;
-    if (here < size) return { is: 'more', bytes: size };
-    const isWhole = crc32(bytes.subarray(at + 8, at + length)) === bytes.readUInt32LE(at + 4);
-    return isWhole ? { is: 'record', head, size } : unknown;
-  }
-  if (bytes.readUInt32LE(at + 24) !== start + at || headSum(bytes, at) !== bytes.readUInt32LE(at + 4))
-    return unknown;
-  if (size > left) return { is: 'damage', known: { head, size } };
-  if (here < size) return { is: 'more', bytes: size };
-  const isWhole = crc32(bytes.subarray(at + headSize, at + length)) === bytes.readUInt32LE(at + 28);
-  return isWhole ? { is: 'record', head, size } : { is: 'damage', known: { head, size } };
-}
-
-/** null: no head has these values. */
-function headAt(bytes: Buffer, at: number, version: Version): RecordHead | null {
-  const kind = bytes[at + 20] ?? 0;
-  const flags = bytes[at + 21] ?? 0;
-  const requests = bytes.readUInt16LE(at + 22);
-  if (flags > 1 || (version === 1 ? kind !== 1 && kind !== 2 : kind !== 0 || requests === 0)) return null;
-  return {
-    sequence: bytes.readBigUInt64LE(at + 8),
-    table: bytes.readUInt32LE(at + 16),
-    requests: kind === 2 ? 0 : Math.max(1, requests),
-    startsGroup: flags === 1,
-  };
 }
 
 export interface OpenedRecord {
@@ -165,7 +104,7 @@ export interface OpenedRecord {
   readonly payload: Buffer;
 }
 
-/** The complete record that `lookAt` has found at `at`; null: it cannot be opened with this key. */
+/** The complete record at `at` (scan-records.ts); null: it cannot be opened with this key. */
 export function openRecord(bytes: Buffer, at: number, key: Buffer, version: Version): OpenedRecord | null {
   const length = bytes.readUInt32LE(at);
   const start = headBytes[version];

@@ -2,10 +2,11 @@
  * Reads the records of a segment in order, a piece of its file at a time, and continues after damaged parts. Takes an open file and a part of
  * it; returns records and damage; changes nothing; rejects with the system's errors.
  */
+import { crc32 } from 'node:zlib';
 import { limits } from '../config/limits.ts';
 import type { SpoolFile, SpoolFiles } from './files.ts';
-import { lookAt } from './format.ts';
-import type { RecordHead, Version, Whereabouts } from './format.ts';
+import { headBytes, headSum, padded, tagBytes } from './format.ts';
+import type { RecordHead, Version } from './format.ts';
 
 /** A record, or a part in which none could be read. */
 export type Scanned =
@@ -92,6 +93,15 @@ function firstOf({ sequence, requests }: RecordHead): bigint {
   return sequence - BigInt(Math.max(1, requests)) + 1n;
 }
 
+/** What is at a position in a segment. */
+type FoundRecord =
+  | { readonly is: 'record'; readonly head: RecordHead; /** With its padding. */ readonly size: number }
+  | { readonly is: 'end' }
+  /** `known`: what its head says, and how many bytes it takes; null: the head is damaged, too. */
+  | { readonly is: 'damage'; readonly known: { readonly head: RecordHead; readonly size: number } | null };
+
+const unknown: FoundRecord = { is: 'damage', known: null };
+
 /** A window on a file that moves forward. */
 class SegmentReader {
   readonly #file: SpoolFile;
@@ -115,15 +125,44 @@ class SegmentReader {
     return { bytes: this.#window, at: this.#at };
   }
 
-  async look() {
-    const { version, to } = this.#stretch;
+  /** Never throws because of what the bytes are. */
+  async look(): Promise<FoundRecord> {
     for (;;) {
-      const where: Whereabouts = { version, start: this.#start, to };
-      const found = lookAt(this.#window, this.#at, where);
-      if (found.is !== 'more') return found;
+      const found = this.#lookAt();
+      if (typeof found === 'object') return found;
       // A file that is shorter than it should be ends here.
-      if (!(await this.#fill(found.bytes))) return { is: 'damage', known: null } as const;
+      if (!(await this.#fill(found))) return unknown;
     }
+  }
+
+  /** A number: more bytes are needed to decide, at least so many from here. */
+  #lookAt(): FoundRecord | number {
+    const [bytes, at] = [this.#window, this.#at];
+    const { version, to } = this.#stretch;
+    const here = bytes.length - at;
+    const left = to - this.place;
+    if (left < 4) return { is: 'end' };
+    if (here < 4) return 4;
+    const length = bytes.readUInt32LE(at);
+    if (length === 0) return { is: 'end' };
+    const headSize = headBytes[version];
+    if (left < headSize) return unknown;
+    if (here < headSize) return headSize;
+    const size = padded(length);
+    const head = headAt(bytes, at, version);
+    if (head === null || length < headSize + tagBytes) return unknown;
+    if (version === 1) {
+      if (size > left) return unknown;
+      if (here < size) return size;
+      const isWhole = crc32(bytes.subarray(at + 8, at + length)) === bytes.readUInt32LE(at + 4);
+      return isWhole ? { is: 'record', head, size } : unknown;
+    }
+    if (bytes.readUInt32LE(at + 24) !== this.place || headSum(bytes, at) !== bytes.readUInt32LE(at + 4))
+      return unknown;
+    if (size > left) return { is: 'damage', known: { head, size } };
+    if (here < size) return size;
+    const isWhole = crc32(bytes.subarray(at + headSize, at + length)) === bytes.readUInt32LE(at + 28);
+    return isWhole ? { is: 'record', head, size } : { is: 'damage', known: { head, size } };
   }
 
   skip(bytes: number): void {
@@ -141,6 +180,20 @@ class SegmentReader {
     this.#window = wanted.subarray(0, read);
     return read >= bytes;
   }
+}
+
+/** null: no head has these values. */
+function headAt(bytes: Buffer, at: number, version: Version): RecordHead | null {
+  const kind = bytes[at + 20] ?? 0;
+  const flags = bytes[at + 21] ?? 0;
+  const requests = bytes.readUInt16LE(at + 22);
+  if (flags > 1 || (version === 1 ? kind !== 1 && kind !== 2 : kind !== 0 || requests === 0)) return null;
+  return {
+    sequence: bytes.readBigUInt64LE(at + 8),
+    table: bytes.readUInt32LE(at + 16),
+    requests: kind === 2 ? 0 : Math.max(1, requests),
+    startsGroup: flags === 1,
+  };
 }
 
 /** Whether a part of a file holds nothing but zeros, as far as it exists. */
