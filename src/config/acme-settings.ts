@@ -1,6 +1,6 @@
 /** The settings for a certificate issued by an authority (ACME). */
 import { isIP } from 'node:net';
-import { acmeLimits } from './limits-acme.ts';
+import { limits } from './limits.ts';
 import { BadSetting, bool, oneOf, port, setting, text } from './setting.ts';
 import type { Parse } from './setting.ts';
 
@@ -14,8 +14,8 @@ const domains: Parse<readonly string[]> = (t) => {
     throw new BadSetting(
       `must contain domains such as hooks.example.com, separated by commas; "${wrong}" is not one (wildcards are not supported)`,
     );
-  if (words.length > acmeLimits.acmeDomainsMax)
-    throw new BadSetting(`must contain ${acmeLimits.acmeDomainsMax} domains at most`);
+  if (words.length > limits.acmeDomainsMax)
+    throw new BadSetting(`must contain ${limits.acmeDomainsMax} domains at most`);
   return words;
 };
 const directory: Parse<string> = (t) => {

@@ -2,17 +2,13 @@
  * THE table of settings: each row gives the environment variable, the flag, the default, the unit and the help
  * text of one setting. Read once at start; nothing else in Headgate reads the environment or the command line.
  */
+import { isLoopbackHost } from '../kit/address.ts';
+import { Networks } from '../kit/networks.ts';
 import { acmeSettings } from './acme-settings.ts';
-import { alertSettings } from './alert-settings.ts';
 import { guardSettings } from './access-settings.ts';
-import { commitSettings } from './commit-settings.ts';
-import { consoleSettings } from './console-settings.ts';
-import { engineSettings } from './engine-settings.ts';
-import { gatewaySettings } from './gateway-settings.ts';
 import { limits } from './limits.ts';
-import { BadSetting, bool, integer, oneOf, port, setting, text } from './setting.ts';
+import { BadSetting, bool, hosts, integer, oneOf, port, setting, text } from './setting.ts';
 import type { Parse, Setting } from './setting.ts';
-import { spoolSettings } from './spool-settings.ts';
 import { telemetrySettings } from './telemetry-settings.ts';
 
 const httpUrl: Parse<string> = (t) => {
@@ -50,6 +46,52 @@ const pageOrigins: Parse<readonly string[]> = (t) => {
   if (wrong !== undefined) throw new BadSetting('must contain origins such as https://app.example.com, or *');
   return words;
 };
+
+/** PostgreSQL truncates longer names, and ends a name at a zero byte. */
+const roleName: Parse<string> = (t) => {
+  if (t === '' || Buffer.byteLength(t) > 63 || t.includes('\0')) {
+    throw new BadSetting('must be the name of a role, 1 to 63 bytes long');
+  }
+  return t;
+};
+
+const deliverNetworks: Parse<string> = (t) => {
+  const parsed = Networks.parse(t);
+  if (!(parsed instanceof Networks)) throw new BadSetting(`"${parsed.wrong}" is no network`);
+  return t;
+};
+
+/** `sender=URL` of each, separated by commas. */
+const apis: Parse<readonly string[]> = (given) => {
+  if (given === 'none') return [];
+  const words = given.split(',').map((word) => word.trim().replace(/\/$/, ''));
+  if (!words.every((word) => /^[a-z_]+=https?:\/\/[^/?#\s@]+(\/[^?#\s]*)?$/.test(word)))
+    throw new BadSetting('must contain senders with URLs, such as github=https://api.github.com, or be none');
+  return words;
+};
+
+const hostNames: Parse<readonly string[]> = (t) => {
+  const names = t.split(',').map((name) => name.trim().toLowerCase());
+  if (!names.every((name) => /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?$/.test(name)))
+    throw new BadSetting(
+      'must contain names such as headgate.example.com or 10.0.0.5:4561, separated by commas',
+    );
+  return names;
+};
+
+const alertUrl: Parse<string> = (t) => {
+  const url = URL.canParse(t) ? new URL(t) : null;
+  const isPlain = url?.protocol === 'http:';
+  if (url === null || !(isPlain || url.protocol === 'https:'))
+    throw new BadSetting('must be an https:// URL');
+  if (url.username !== '' || url.password !== '' || url.hash !== '')
+    throw new BadSetting('must not contain a user, password or fragment');
+  if (isPlain && !isLoopbackHost(url.hostname))
+    throw new BadSetting('must be an https:// URL, or http:// to this machine (127.0.0.1, ::1 or localhost)');
+  return url.href;
+};
+
+const mebibyte = 1024 * 1024;
 
 export const settingsTable = {
   dataDir: setting(
@@ -297,14 +339,153 @@ export const settingsTable = {
     integer(1, 3_650),
     'how long refused requests are kept, in days',
   ),
-  ...engineSettings,
-  ...commitSettings,
-  ...gatewaySettings,
+  logicalReplication: setting(
+    'logical-replication',
+    'HEADGATE_LOGICAL_REPLICATION',
+    'BOOL',
+    false as boolean,
+    bool,
+    'allow other databases to replicate rows of the embedded engine (wal_level = logical)',
+  ),
+  commitConnections: setting<number>(
+    'commit-connections',
+    'HEADGATE_COMMIT_CONNECTIONS',
+    'N',
+    limits.commitConnectionsMax,
+    integer(1, 1_000),
+    'connections that commit rows, per database, across all listener processes; also how many tables commit at the same time',
+  ),
+  intoHosts: setting<readonly string[]>(
+    'into-hosts',
+    'HEADGATE_INTO_HOSTS',
+    'HOSTS',
+    [],
+    hosts,
+    'host:port of each RisingWave that tables WITH (into = …) may send rows to, separated by commas; empty: no such tables',
+  ),
+  reconcileApis: setting<readonly string[]>(
+    'reconcile-apis',
+    'HEADGATE_RECONCILE_APIS',
+    'APIS',
+    ['github=https://api.github.com', 'stripe=https://api.stripe.com'],
+    apis,
+    'sender=URL of each API that tables WITH (reconcile = …) are compared with, separated by commas, without TLS only on this machine; none: no such tables',
+  ),
+  deliver: setting<string | null>(
+    'deliver',
+    'HEADGATE_DELIVER',
+    'PATH',
+    null,
+    text,
+    'file with the tables whose rows are sent on, and to whom, as JSON (docs/deliver.md); unset: none',
+  ),
+  deliverHosts: setting<readonly string[]>(
+    'deliver-hosts',
+    'HEADGATE_DELIVER_HOSTS',
+    'HOSTS',
+    [],
+    hosts,
+    'host:port of each receiver that headgate deliver may call, separated by commas; empty: none',
+  ),
+  deliverNetworks: setting<string | null>(
+    'deliver-networks',
+    'HEADGATE_DELIVER_NETWORKS',
+    'NETWORKS',
+    null,
+    deliverNetworks,
+    'networks that are not public and that these hosts may be in, such as 10.0.0.0/8; unset: public addresses only',
+  ),
+  eventsRole: setting<string | null>(
+    'events-role',
+    'HEADGATE_EVENTS_ROLE',
+    'ROLE',
+    null,
+    roleName,
+    'role of the embedded engine that the events gateway runs SQL as; default: headgate_gateway, which Headgate creates and which is not a superuser',
+  ),
   ...guardSettings,
   ...acmeSettings,
-  ...consoleSettings,
-  ...spoolSettings,
-  ...alertSettings,
+  console: setting(
+    'console',
+    'HEADGATE_CONSOLE',
+    'WORD',
+    'auto' as 'auto' | 'on' | 'off',
+    oneOf('auto', 'on', 'off'),
+    'the web console on the admin port: on, off, or auto: on if that port is on loopback',
+  ),
+  consoleHosts: setting<readonly string[]>(
+    'console-hosts',
+    'HEADGATE_CONSOLE_HOSTS',
+    'LIST',
+    [],
+    hostNames,
+    'additional host names that the console answers to, with or without a port; localhost and loopback addresses always work',
+  ),
+  spool: setting(
+    'spool',
+    'HEADGATE_SPOOL',
+    'WHEN',
+    'off' as 'off' | 'fallback',
+    oneOf('off', 'fallback'),
+    'fallback: keep webhooks on disk while the database is unreachable, for tables that do not say otherwise; off: answer 503',
+  ),
+  spoolDir: setting<string | null>(
+    'spool-dir',
+    'HEADGATE_SPOOL_DIR',
+    'DIR',
+    null,
+    text,
+    'directory for these webhooks; default <data-dir>/spool',
+  ),
+  spoolBytesMax: setting<number>(
+    'spool-bytes',
+    'HEADGATE_SPOOL_BYTES',
+    'BYTES',
+    1024 * mebibyte,
+    integer(16 * mebibyte, 1024 * 1024 * mebibyte),
+    'maximum size of the files there, in bytes; beyond it senders get 503',
+  ),
+  spoolHours: setting<number>(
+    'spool-age',
+    'HEADGATE_SPOOL_AGE',
+    'HOURS',
+    72,
+    integer(1, 8_760),
+    'how long a table may spool before it accepts no more requests, in hours; nothing is deleted because of its age',
+  ),
+  spoolTrustSeconds: setting<number>(
+    'spool-trust',
+    'HEADGATE_SPOOL_TRUST',
+    'SECONDS',
+    900,
+    integer(0, 86_400),
+    'how long checks and secrets are used without confirmation by the database, in seconds; then senders get 503',
+  ),
+  alertUrl: setting<string | null>(
+    null,
+    'HEADGATE_ALERT_URL',
+    'URL',
+    null,
+    alertUrl,
+    'URL that alerts, and their end, are POSTed to (docs/operating/alerts.md): https, or http to this machine; unset: no alerts',
+    true,
+  ),
+  alertForm: setting(
+    'alert-form',
+    'HEADGATE_ALERT_FORM',
+    'WORD',
+    'auto' as 'auto' | 'json' | 'slack',
+    oneOf('auto', 'json', 'slack'),
+    "json; slack: a text, as Slack, Mattermost and others accept it; auto: slack if the URL's host is hooks.slack.com",
+  ),
+  alertSeconds: setting(
+    'alert-seconds',
+    'HEADGATE_ALERT_SECONDS',
+    'SECONDS',
+    15,
+    integer(1, 3_600),
+    'how often to check for problems, in seconds',
+  ),
   ...telemetrySettings,
 } as const;
 
