@@ -2,6 +2,9 @@
  * Who may come to a door, and how often. Takes an address and what proxies say of it, returns the address of the
  * client, or a refusal: `address_refused` for an address outside the owner's networks, `rate_limited` for an address
  * that sends too often, or for a table that gets too many requests. Touches nothing but its own counts.
+ *
+ * Each proxy appends the address that it saw to a header, so the list is read from its end, and only for as long as the address that wrote an entry is
+ * trusted: anything further left was written by strangers.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import { canonicalAddress, clientNetwork } from '../kit/address.ts';
@@ -11,8 +14,6 @@ import { limits } from '../config/limits.ts';
 import type { TableName } from '../observe/observations.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { clientAddress } from './client-address.ts';
-import type { ForwardedHeader } from './client-address.ts';
 import { RateLimit } from './rate-limit.ts';
 import type { RateCounts } from './rate-limit.ts';
 
@@ -109,4 +110,48 @@ const messages = {
 function tooOften(waitMs: number, of: keyof typeof messages): Refusal | null {
   if (waitMs === 0) return null;
   return { ...refusal('rate_limited', messages[of]), retryAfterSeconds: Math.ceil(waitMs / 1_000) };
+}
+
+/** Nearly all proxies write `x-forwarded-for`; `forwarded` is RFC 7239. */
+type ForwardedHeader = 'x-forwarded-for' | 'forwarded';
+
+/** If an entry cannot be read, the address is that of the proxy which wrote it. */
+export function clientAddress(
+  peer: string,
+  header: string | undefined,
+  kind: ForwardedHeader,
+  trusted: Networks,
+): string {
+  let address = canonicalAddress(peer) ?? peer;
+  if (header === undefined) return address;
+  // Not parsed as a whole: a quote that a stranger left open would swallow what the proxies appended.
+  for (let end = header.length; end > 0 && isTrusted(trusted, address);) {
+    const comma = header.lastIndexOf(',', end - 1);
+    const entry = readEntry(header.slice(comma + 1, end).trim(), kind);
+    if (entry === null) return address;
+    address = entry;
+    end = comma;
+  }
+  return address;
+}
+
+function isTrusted(trusted: Networks, address: string): boolean {
+  return address !== '' && trusted.has(address);
+}
+
+function readEntry(text: string, kind: ForwardedHeader): string | null {
+  if (kind === 'x-forwarded-for') return readNode(text);
+  for (const pair of text.split(';')) {
+    const [, value = ''] = /^\s*for\s*=\s*(.*?)\s*$/i.exec(pair) ?? [];
+    if (value !== '') return readNode(/^"(.*)"$/.exec(value)?.[1] ?? value);
+  }
+  return null;
+}
+
+/** An address, perhaps with a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:80`. */
+function readNode(text: string): string | null {
+  const bracketed = /^\[([^\]]*)\](?::\d{1,5})?$/.exec(text);
+  if (bracketed !== null) return canonicalAddress(bracketed[1] ?? '');
+  const withPort = /^([\d.]+):\d{1,5}$/.exec(text);
+  return canonicalAddress(withPort?.[1] ?? text);
 }

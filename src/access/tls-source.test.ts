@@ -17,8 +17,7 @@ import { makeAuthority, replaceDated } from '../../test/support/certificates.ts'
 import { onEnd } from '../../test/support/cleanup.ts';
 import { Spy } from '../../test/support/postgres.ts';
 import { requireTool } from '../../test/support/tools.ts';
-import { GuardError } from './guard-error.ts';
-import { TlsSource } from './tls-source.ts';
+import { GuardError, TlsSource } from './tls-source.ts';
 
 function folderOf(t: TestContext): string | null {
   if (requireTool(t, 'openssl') === null) return null;

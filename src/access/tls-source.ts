@@ -19,9 +19,7 @@ import type { SecureContext, SecureContextOptions, TLSSocket, TlsOptions } from 
 import type { Closable } from '../kit/closer.ts';
 import { limits } from '../config/limits.ts';
 import type { Observe } from '../observe/observations.ts';
-import { isValid, stateAt, validityOf } from './validity.ts';
-import type { Validity, ValidityState } from './validity.ts';
-import { GuardError } from './guard-error.ts';
+import { PlainError } from '../kit/plain-error.ts';
 
 export interface TlsFiles {
   /** The door's certificate and those that lead to its authority, in that order (PEM). */
@@ -49,7 +47,7 @@ export interface TlsSourceOptions {
 const challengeProtocol = 'acme-tls/1';
 
 /** A server that can be given a new certificate for future connections: `tls.Server` and `https.Server`. */
-export interface SecureServer {
+interface SecureServer {
   setSecureContext(options: SecureContextOptions): void;
 }
 
@@ -272,4 +270,39 @@ async function marks(files: TlsFiles): Promise<string> {
 
 function textOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
+}
+
+/** A guard of a door cannot be created as configured. */
+export class GuardError extends PlainError {
+  override readonly name = 'GuardError';
+}
+
+/** The time during which all certificates of a file are valid, in ms since 1970. */
+interface Validity {
+  readonly fromMs: number;
+  readonly untilMs: number;
+}
+
+type ValidityState = 'valid' | 'expires soon' | 'expired' | 'not yet valid';
+
+export function validityOf(pem: Buffer): Validity {
+  const blocks = pem.toString('latin1').match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g);
+  const all = (blocks ?? [pem]).map((block) => new X509Certificate(block));
+  return {
+    fromMs: Math.max(...all.map(({ validFrom }) => Date.parse(validFrom))),
+    untilMs: Math.min(...all.map(({ validTo }) => Date.parse(validTo))),
+  };
+}
+
+/** Soon: within `tlsExpirySoonMs`, or in the last third of a shorter lifetime. */
+export function stateAt({ fromMs, untilMs }: Validity, nowMs: number): ValidityState {
+  if (nowMs >= untilMs) return 'expired';
+  if (nowMs < fromMs) return 'not yet valid';
+  const soonMs = Math.min(limits.tlsExpirySoonMs, (untilMs - fromMs) / 3);
+  return untilMs - nowMs < soonMs ? 'expires soon' : 'valid';
+}
+
+/** Whether clients that check the certificate accept it. */
+function isValid(state: ValidityState): boolean {
+  return state === 'valid' || state === 'expires soon';
 }

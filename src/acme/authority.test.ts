@@ -4,9 +4,8 @@ import { createPublicKey, verify } from 'node:crypto';
 import { suite, test } from 'node:test';
 import type { OutgoingResponse, HttpExchange } from '../access/outgoing.ts';
 import { limits } from '../config/limits.ts';
-import { AcmeError, Authority } from './authority.ts';
+import { AcmeError, Authority, issue } from './authority.ts';
 import { newKey } from './certificates.ts';
-import { issue } from './order.ts';
 
 const base = 'https://authority.test/';
 type Say = (

@@ -1,13 +1,17 @@
 /**
- * A certificate authority that speaks ACME (RFC 8555). Takes the URL of its directory and the key of an account; returns answers to
- * signed requests. Throws AcmeError, in one line, for whatever an authority may do: every answer is bounded in bytes and time
- * (access/outgoing.ts), no redirect is followed, and no URL on another host than the directory's is called. Touches the network.
+ * A certificate authority that speaks ACME (RFC 8555), and one certificate of it, from the order to the chain (`issue`, §7.4). Takes the URL of its directory
+ * and the key of an account, or domains; returns answers to signed requests, or the certificate. Throws AcmeError, in one line, for whatever an authority may
+ * do: every answer is bounded in bytes and time (access/outgoing.ts), no redirect is followed, and no URL on another host than the directory's is called.
+ * Touches the network and, through `publish`, what the authority finds under the domains.
  */
 import { createHash, createHmac, createPublicKey, sign } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { retryAfterMs } from '../access/outgoing.ts';
 import type { OutgoingResponse, HttpExchange } from '../access/outgoing.ts';
 import { limits } from '../config/limits.ts';
+import { certificateRequest, chainOf, newKey } from './certificates.ts';
+import type { Certificate } from './certificates.ts';
+import type { Challenge } from './certificate-state.ts';
 
 /** The message is for the log: one line, without anything that a stranger could inject. */
 export class AcmeError extends Error {
@@ -33,7 +37,7 @@ interface AcmeAccount {
   readonly external: { readonly id: string; readonly key: string } | null;
 }
 
-export type AcmeJson = Readonly<Record<string, unknown>>;
+type AcmeJson = Readonly<Record<string, unknown>>;
 
 export class Authority {
   readonly #account: AcmeAccount;
@@ -164,7 +168,7 @@ function encoded(value: AcmeJson): string {
   return Buffer.from(JSON.stringify(value)).toString('base64url');
 }
 
-export function jsonOf({ body }: OutgoingResponse): AcmeJson {
+function jsonOf({ body }: OutgoingResponse): AcmeJson {
   try {
     const found: unknown = JSON.parse(body.toString('utf8'));
     if (typeof found === 'object' && found !== null && !Array.isArray(found)) return found as AcmeJson;
@@ -174,7 +178,7 @@ export function jsonOf({ body }: OutgoingResponse): AcmeJson {
   throw new AcmeError('the authority answered no JSON object');
 }
 
-export function text(found: AcmeJson, name: string): string {
+function text(found: AcmeJson, name: string): string {
   const value = found[name];
   if (typeof value !== 'string' || value === '' || value.length > limits.acmeTextCharsMax)
     throw new AcmeError(`the authority's answer has no usable ${name}`);
@@ -205,7 +209,7 @@ function problemOf(answer: OutgoingResponse): { readonly type: string; readonly 
 }
 
 /** What a problem document says (RFC 9457), in one line; null: nothing. */
-export function problemText(found: unknown): string | null {
+function problemText(found: unknown): string | null {
   if (typeof found !== 'object' || found === null) return null;
   const { type, detail } = found as AcmeJson;
   const [kind, said] = [type, detail].map((it) => (typeof it === 'string' ? line(it) : ''));
@@ -218,4 +222,85 @@ export function problemText(found: unknown): string | null {
 export function line(said: unknown): string {
   const all = said instanceof Error ? said.message : String(said);
   return all.replaceAll(/[^\x21-\x7e]+/g, ' ').slice(0, limits.acmeReasonCharsMax);
+}
+
+interface Issuing {
+  readonly authority: Authority;
+  readonly domains: readonly string[];
+  readonly challenge: 'http-01' | 'tls-alpn-01';
+  /** Resolves once every Headgate that may be asked under these domains answers accordingly. */
+  readonly publish: (challenges: readonly Challenge[]) => Promise<void>;
+  /** ms since 1970 */
+  readonly now: () => number;
+}
+
+export async function issue({ authority, domains, ...issuing }: Issuing): Promise<Certificate> {
+  const { url, order } = await authority.order(domains);
+  const asked = await askedOf(order, authority, domains, issuing.challenge);
+  await issuing.publish(asked.map(({ challenge }) => challenge));
+  for (const { url: ready } of asked) await authority.post(ready, {});
+  for (const { authorization, challenge } of asked) {
+    const found = await authority.until(authorization, ({ status }) => status !== 'pending');
+    if (found['status'] !== 'valid') throw failed(found, challenge.domain);
+  }
+  const isReady = ({ status }: AcmeJson) => status !== 'pending' && status !== 'processing';
+  const whole = await authority.until(url, isReady);
+  if (whole['status'] !== 'ready' && whole['status'] !== 'valid') throw orderFailed(whole);
+  const key = newKey();
+  const csr = certificateRequest(domains, key).toString('base64url');
+  await authority.post(text(whole, 'finalize'), { csr });
+  const done = await authority.until(url, (it) => isReady(it) && it['status'] !== 'ready');
+  if (done['status'] !== 'valid') throw orderFailed(done);
+  const { body } = await authority.post(text(done, 'certificate'), null);
+  try {
+    return { chain: chainOf(body.toString('latin1'), domains, key, issuing.now()), key };
+  } catch (error) {
+    throw new AcmeError(`the authority gave nothing usable: ${line(error)}`);
+  }
+}
+
+interface OrderedAuthorization {
+  /** The URLs of the authorization and of its challenge. */
+  readonly authorization: string;
+  readonly url: string;
+  readonly challenge: Challenge;
+}
+
+/** What is still to be proven; the authority may remember domains that it validated recently. */
+async function askedOf(
+  order: AcmeJson,
+  authority: Authority,
+  domains: readonly string[],
+  type: Issuing['challenge'],
+): Promise<readonly OrderedAuthorization[]> {
+  const urls = list(order['authorizations']);
+  if (urls.length !== domains.length) throw new AcmeError('the authority asks for other domains');
+  const asked: OrderedAuthorization[] = [];
+  for (const each of urls) {
+    const authorization = text({ each }, 'each');
+    const found = jsonOf(await authority.post(authorization, null));
+    const domain = text((found['identifier'] ?? {}) as AcmeJson, 'value').toLowerCase();
+    if (!domains.includes(domain)) throw new AcmeError('the authority asks for other domains');
+    if (found['status'] === 'valid') continue;
+    const challenge = list(found['challenges']).find((it) => (it as AcmeJson | null)?.['type'] === type);
+    if (found['status'] !== 'pending' || challenge === undefined)
+      throw new AcmeError(`the authority offers no ${type} for ${domain}`);
+    const token = text(challenge as AcmeJson, 'token');
+    // The token becomes a path, and the key of an answer to strangers.
+    if (!/^[\w-]{16,256}$/.test(token)) throw new AcmeError('the authority gave no usable token');
+    const shown = { domain, token, authorization: authority.authorization(token) };
+    asked.push({ authorization, url: text(challenge as AcmeJson, 'url'), challenge: shown });
+  }
+  return asked;
+}
+
+const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+
+function failed({ challenges }: AcmeJson, domain: string): AcmeError {
+  const said = list(challenges).map((it) => problemText((it as AcmeJson | null)?.['error']));
+  return new AcmeError(`${domain}: ${said.find((it) => it !== null) ?? 'the authority does not say why'}`);
+}
+
+function orderFailed({ error }: AcmeJson): AcmeError {
+  return new AcmeError(`the order failed: ${problemText(error) ?? 'the authority does not say why'}`);
 }

@@ -8,8 +8,7 @@ import { identities } from '../catalog/seals.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import { limits } from '../config/limits.ts';
 import { nothing, parseState } from './certificate-state.ts';
-import type { CertificateState } from './certificate-state.ts';
-import type { Store } from './store.ts';
+import type { CertificateState, Store } from './certificate-state.ts';
 
 type AskCatalog = (sql: string, values: readonly unknown[]) => Promise<readonly unknown[]>;
 

@@ -1,5 +1,6 @@
 /**
- * What is known of a certificate and of the account that requests it, as text: in a file of the data directory, or sealed in the catalog. Pure.
+ * What is known of a certificate and of the account that requests it, as text, and where that is stored: in a file of the data directory
+ * (folder-store.ts), or sealed in the catalog that Headgates share (catalog-store.ts). Pure.
  */
 import { X509Certificate } from 'node:crypto';
 import type { Certificate } from './certificates.ts';
@@ -54,4 +55,16 @@ export function renewalMs(certificate: Certificate, spread: number): number {
   const { fromMs, untilMs } = lifetimeOf(certificate);
   const lifetime = untilMs - fromMs;
   return Math.floor(untilMs - lifetime / 3 - (lifetime / 30) * spread);
+}
+
+/** Where the state is stored, and who may ask for the next certificate. */
+export interface Store {
+  /** Other Headgates show what is stored here, and see it with their next look. */
+  readonly isShared: boolean;
+  /** Rejects if it cannot be determined. */
+  read(): Promise<CertificateState>;
+  /** The stored state, if this Headgate may now ask for a while; null: another one may. */
+  begin(): Promise<CertificateState | null>;
+  /** `ends`: this Headgate stops asking. False: its time was over, and nothing was stored. */
+  keep(state: CertificateState, ends: boolean): Promise<boolean>;
 }

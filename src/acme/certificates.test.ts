@@ -3,8 +3,18 @@ import { createHash, X509Certificate } from 'node:crypto';
 import { spawnSync } from 'node:child_process';
 import { suite, test } from 'node:test';
 import { requireTool } from '../../test/support/tools.ts';
-import { certificateRequest, chainOf, challengeCertificate, newKey, placeholder } from './certificates.ts';
-import { integer, oid, octets, sequence, time } from './der.ts';
+import {
+  certificateRequest,
+  chainOf,
+  challengeCertificate,
+  newKey,
+  placeholder,
+  integer,
+  oid,
+  octets,
+  sequence,
+  time,
+} from './certificates.ts';
 import { nothing, parseState, renewalMs } from './certificate-state.ts';
 
 const nowMs = Date.parse('2026-03-04T05:06:07Z');

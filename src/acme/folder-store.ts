@@ -11,8 +11,7 @@ import type { SecureContext } from 'node:tls';
 import { challengeCertificate, placeholder } from './certificates.ts';
 import type { Certificate } from './certificates.ts';
 import { parseState } from './certificate-state.ts';
-import type { Challenge, CertificateState } from './certificate-state.ts';
-import type { Store } from './store.ts';
+import type { Challenge, CertificateState, Store } from './certificate-state.ts';
 
 const folderOf = (dataDir: string) => join(dataDir, 'acme');
 const challengesFile = (dataDir: string) => join(folderOf(dataDir), 'challenges.json');

@@ -13,8 +13,7 @@ import type { Certificate } from './certificates.ts';
 import { CertificateRenewal } from './renewal.ts';
 import type { RenewalOptions } from './renewal.ts';
 import { nothing } from './certificate-state.ts';
-import type { CertificateState } from './certificate-state.ts';
-import type { Store } from './store.ts';
+import type { CertificateState, Store } from './certificate-state.ts';
 
 const domains = ['a.example.com'];
 const bornMs = Date.parse('2026-01-02T00:00:00Z');

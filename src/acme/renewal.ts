@@ -1,6 +1,6 @@
 /**
  * Keeps a door's certificate: requests one, shows it, and requests the next one in time. Takes a store, and a function that requests a
- * certificate (order.ts); produces files that the door reads. Never rejects: failures are reported, and the previous certificate stays.
+ * certificate (authority.ts); produces files that the door reads. Never rejects: failures are reported, and the previous certificate stays.
  *
  *   valid     there is a certificate, and it is not yet time for the next one.
  *   due       there is none, or a third of its lifetime is left. The Headgate that the store admits asks.
@@ -19,8 +19,7 @@ import { AcmeError, line } from './authority.ts';
 import { newKey } from './certificates.ts';
 import type { Certificate } from './certificates.ts';
 import { lifetimeOf, nothing, renewalMs } from './certificate-state.ts';
-import type { Challenge, CertificateState } from './certificate-state.ts';
-import type { Store } from './store.ts';
+import type { Challenge, CertificateState, Store } from './certificate-state.ts';
 
 export interface RenewalOptions {
   readonly domains: readonly string[];

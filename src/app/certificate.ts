@@ -5,21 +5,14 @@
  */
 import { resolve } from 'node:path';
 import { createExchange } from '../access/outgoing.ts';
-import { Authority } from '../acme/authority.ts';
+import { Authority, issue } from '../acme/authority.ts';
 import { openChallengeDoor } from '../acme/challenge-server.ts';
-import {
-  ensureTlsFile,
-  storeInFolder,
-  tlsFile,
-  writeChallenges,
-  writeTlsFile,
-} from '../acme/folder-store.ts';
+import { ensureTlsFile, storeInFolder, tlsFile, writeChallenges, writeTlsFile } from '../acme/folder-store.ts';
 import { hostOf } from '../host/ports.ts';
-import { issue } from '../acme/order.ts';
 import { CertificateRenewal } from '../acme/renewal.ts';
 import type { RenewalOptions, CertificateStatus } from '../acme/renewal.ts';
 import { storeInCatalog } from '../acme/catalog-store.ts';
-import type { Store } from '../acme/store.ts';
+import type { Store } from '../acme/certificate-state.ts';
 import { asked } from '../ingest/learning.ts';
 import type { CommitPools } from '../commit/commit-pools.ts';
 import type { Engine } from '../engine/engine.ts';

@@ -5,7 +5,7 @@
  */
 import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { stateAt, validityOf } from '../access/validity.ts';
+import { stateAt, validityOf } from '../access/tls-source.ts';
 import type { SpoolDetail } from '../spool/spool-state.ts';
 import type { CertificateInfo, Machine } from './api.ts';
 import { limits } from '../config/limits.ts';

@@ -4,8 +4,7 @@
  * Separate from what opens the doors, because it is needed before that is loaded.
  */
 import { readFile } from 'node:fs/promises';
-import { GuardError } from '../access/guard-error.ts';
-import { load } from '../access/tls-source.ts';
+import { GuardError, load } from '../access/tls-source.ts';
 import type { TlsFiles } from '../access/tls-source.ts';
 import { isLoopbackHost } from '../kit/address.ts';
 import { passwordOfFile } from '../config/resolve-settings.ts';
