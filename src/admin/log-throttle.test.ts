@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Observation } from '../observe/observations.ts';
-import { createLog } from './log.ts';
+import { createLog, ThrottledLog } from './log.ts';
 import type { LogLevel } from './log.ts';
-import { ThrottledLog } from './log-throttle.ts';
 
 function thinnedAt(burst: number, perSecond: number) {
   const state = { nowMs: 0, told: [] as string[], timers: [] as (() => void)[] };

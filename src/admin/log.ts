@@ -11,12 +11,10 @@ import type { RequestLine } from './request-lines.ts';
 import { observers } from '../observe/context.ts';
 import type { Readers } from '../observe/context.ts';
 import type { Observation, Observe, TableName } from '../observe/observations.ts';
-import { ThrottledLog } from './log-throttle.ts';
-import type { LogTiming } from './log-throttle.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
-export interface LogOptions {
+interface LogOptions {
   readonly level: LogLevel;
   readonly format: 'json' | 'pretty';
   /** Takes one whole line with its line break. */
@@ -307,4 +305,76 @@ function prettyValue(value: unknown): string {
     /[^\x20-\x7e\p{L}\p{N}]/gu,
     (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`,
   );
+}
+
+/** When it is. */
+interface LogTiming {
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+  /** setTimeout, without keeping the process alive. */
+  readonly after: (run: () => void, ms: number) => void;
+}
+
+interface Flow {
+  /** How many lines may be written, as of the time `atMs`. */
+  allowance: number;
+  atMs: number;
+  leftOut: number;
+}
+
+/**
+ * Thins out floods of one kind of line: a burst of each kind passes, then a number per second; lines left out are counted and reported when a line of the
+ * kind may be written again. Holds one small entry for each kind of observation.
+ */
+export class ThrottledLog {
+  readonly #burst: number;
+  readonly #perSecond: number;
+  readonly #timing: LogTiming;
+  readonly #leftOut: (kind: string, lines: number) => void;
+  readonly #flows = new Map<string, Flow>();
+
+  /** `leftOut`: told that so many lines of a kind were left out since it was told last. */
+  constructor(
+    burst: number,
+    perSecond: number,
+    timing: LogTiming,
+    leftOut: (kind: string, lines: number) => void,
+  ) {
+    this.#burst = burst;
+    this.#perSecond = perSecond;
+    this.#timing = timing;
+    this.#leftOut = leftOut;
+  }
+
+  passes(kind: string): boolean {
+    const { clock, after } = this.#timing;
+    const [burst, perSecond] = [this.#burst, this.#perSecond];
+    const nowMs = clock();
+    let flow = this.#flows.get(kind);
+    if (flow === undefined) {
+      flow = { allowance: burst, atMs: nowMs, leftOut: 0 };
+      this.#flows.set(kind, flow);
+    }
+    flow.allowance = Math.min(burst, flow.allowance + ((nowMs - flow.atMs) / 1_000) * perSecond);
+    flow.atMs = nowMs;
+    if (flow.allowance >= 1) {
+      flow.allowance -= 1;
+      return true;
+    }
+    flow.leftOut += 1;
+    // Once for all lines left out in this second.
+    if (flow.leftOut === 1) after(() => this.#tell(kind, flow), 1_000);
+    return false;
+  }
+
+  /** Reports everything not yet reported, as before the process ends. */
+  tellAll(): void {
+    for (const [kind, flow] of this.#flows) this.#tell(kind, flow);
+  }
+
+  #tell(kind: string, flow: Flow): void {
+    const { leftOut } = flow;
+    flow.leftOut = 0;
+    if (leftOut > 0) this.#leftOut(kind, leftOut);
+  }
 }

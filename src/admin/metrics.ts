@@ -22,7 +22,7 @@ import { registerWatch } from './watch-metrics.ts';
 import type { ListenerState } from './watch-metrics.ts';
 import type { SpoolState } from '../spool/spool-state.ts';
 
-export interface MetricsOptions {
+interface MetricsOptions {
   readonly tablesMax?: number;
   /** The number of rows waiting in each open lane. */
   readonly lanes: () => Iterable<{ readonly table: TableName; readonly rows: number }>;
@@ -176,4 +176,34 @@ function registerGroups(registry: Registry): Readers {
     'group.aborted': () => void (groups.aborted += 1),
     'group.unknown': () => void (groups.unknown += 1),
   };
+}
+
+/** One line of the text of `/metrics`, which covers all processes. */
+export interface Sample {
+  readonly name: string;
+  readonly labels: ReadonlyMap<string, string>;
+  readonly value: number;
+}
+
+/** Parses that text. */
+export function samplesOf(text: string): Sample[] {
+  return text.split('\n').flatMap(sampleOf);
+}
+
+function sampleOf(line: string): Sample[] {
+  const read = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)$/.exec(line);
+  if (read === null) return [];
+  const [, name = '', inside = '', value = ''] = read;
+  const labels = [...inside.matchAll(/([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/g)];
+  return [
+    {
+      name,
+      labels: new Map(labels.map(([, key = '', said = '']) => [key, plain(said)])),
+      value: Number(value),
+    },
+  ];
+}
+
+function plain(said: string): string {
+  return said.replaceAll(/\\(.)/g, (_, char: string) => (char === 'n' ? '\n' : char));
 }

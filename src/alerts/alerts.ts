@@ -10,19 +10,18 @@ import type { Post } from '../access/outgoing.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import type { Closable } from '../kit/closer.ts';
 import { limits } from '../config/limits.ts';
-import type { Observe } from '../observe/observations.ts';
-import { samplesOf } from '../admin/metric-samples.ts';
-import type { Sample } from '../admin/metric-samples.ts';
+import type { Observe, TableName } from '../observe/observations.ts';
+import { samplesOf } from '../admin/metrics.ts';
+import type { Sample } from '../admin/metrics.ts';
 import { Conditions, keyOf } from './conditions.ts';
 import type { AlertCondition } from './conditions.ts';
-import { Growth } from './growth.ts';
 import type { AlertStateFile } from './state-file.ts';
 import { messageFor } from './message.ts';
 import type { Receiver } from './message.ts';
 import { rules } from './rules.ts';
 import type { Labels, SilentTable, OpenGap, ReplicationSlot, AlertInput } from './rules.ts';
 import type { ClaimSource } from './claims.ts';
-import type { ObservedConditions } from './observed-conditions.ts';
+import type { Readers } from '../observe/context.ts';
 
 export interface AlertDeps extends Receiver {
   readonly version: string;
@@ -195,5 +194,75 @@ export class Alerts implements Closable {
     this.#silent = all;
     this.#slots = followed;
     this.#gaps = open;
+  }
+}
+
+interface Point {
+  readonly atMs: number;
+  readonly value: number;
+}
+
+/**
+ * How much counts have grown within a time window. Takes a count's value at a moment; a count seen for the first time grew from zero,
+ * because its process started with this one. A count that decreased has been reset. Bounded in counts and points.
+ */
+export class Growth {
+  /** By id: earlier values, each with the time it was first seen; the window starts at the first point. */
+  readonly #counts = new Map<string, Point[]>();
+
+  grown(id: string, value: number, windowMs: number, nowMs: number): number {
+    let points = this.#counts.get(id);
+    if (points === undefined) {
+      if (value === 0 || this.#counts.size >= limits.alertCountsMax) return 0;
+      points = [{ atMs: nowMs - windowMs, value: 0 }];
+      this.#counts.set(id, points);
+    }
+    const last = points.at(-1);
+    if (last !== undefined && value < last.value)
+      points.splice(0, points.length, { atMs: nowMs - windowMs, value: 0 });
+    // Points close together are merged, so the start of the window may be slightly too old.
+    if (value !== last?.value) {
+      const near =
+        points.length > 1 && nowMs - (points.at(-1)?.atMs ?? 0) < windowMs / (limits.alertPointsMax / 2);
+      if (near) points[points.length - 1] = { atMs: points.at(-1)?.atMs ?? nowMs, value };
+      else points.push({ atMs: nowMs, value });
+    }
+    while (points.length > 1 && (points[1]?.atMs ?? nowMs) <= nowMs - windowMs) points.shift();
+    return value - (points[0]?.value ?? value);
+  }
+}
+
+/**
+ * Facts that alerts need and that only observations contain, not metrics: the state of the doors' certificates, and which
+ * confirmations failed. Takes observations of all processes; returns the present state of both. Bounded in tables.
+ */
+export class ObservedConditions implements Pick<AlertInput, 'certificates' | 'unconfirmed'> {
+  readonly certificates = new Map<string, string>();
+  readonly #failed = new Map<string, { readonly labels: Labels; count: number }>();
+
+  get unconfirmed(): AlertInput['unconfirmed'] {
+    return [...this.#failed.values()];
+  }
+
+  readonly readers: Readers = {
+    'tls.loaded': ({ door }) => void this.certificates.delete(door),
+    'tls.doubtful': ({ door, state, validUntil }) =>
+      void this.certificates.set(door, `${state}, valid until ${validUntil}`),
+    'tls.unusable': ({ door }) =>
+      void this.certificates.set(door, 'the files have changed and cannot be used'),
+    'certificate.failed': ({ failures, reason }) => {
+      if (failures >= limits.acmeFailuresToldMin)
+        this.certificates.set('listen', `no new one can be had: ${reason}`);
+    },
+    'sns.failed': ({ table }) => this.#fail(table),
+    'event_grid.failed': ({ table }) => this.#fail(table),
+  };
+
+  #fail({ database, schema, table }: TableName): void {
+    const key = JSON.stringify([database, schema, table]);
+    const known = this.#failed.get(key);
+    if (known !== undefined) known.count += 1;
+    else if (this.#failed.size < limits.metricTablesMax)
+      this.#failed.set(key, { labels: { database, schema, table }, count: 1 });
   }
 }

@@ -4,7 +4,7 @@ import { holdsTable } from '../../test/support/state-table.ts';
 import { limits } from '../config/limits.ts';
 import { Conditions } from './conditions.ts';
 import type { AlertCondition } from './conditions.ts';
-import { Growth } from './growth.ts';
+import { Growth } from './alerts.ts';
 import type { AlertRule } from './rules.ts';
 
 const rule: AlertRule = { name: 'HeadgateX', severity: 'warning', holdMs: 100, wrong: () => [] };

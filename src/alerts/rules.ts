@@ -3,7 +3,7 @@
  * them); docs/operating/monitoring.md says of each what to do. Takes what was seen at one moment, returns what is wrong. Pure.
  */
 import { limits } from '../config/limits.ts';
-import type { Sample } from '../admin/metric-samples.ts';
+import type { Sample } from '../admin/metrics.ts';
 
 export type Labels = Readonly<Record<string, string>>;
 

@@ -15,7 +15,7 @@ import type { Settings } from '../config/settings.ts';
 import { openMetricSender } from './telemetry.ts';
 import { openAlerts } from './wire-alerts.ts';
 import type { AlertParts } from './wire-alerts.ts';
-import type { ObservedConditions } from '../alerts/observed-conditions.ts';
+import type { ObservedConditions } from '../alerts/alerts.ts';
 import { openConsoleOf } from './console.ts';
 import type { ConsoleParts } from './console.ts';
 import { healthOf } from '../console/health.ts';

@@ -11,7 +11,7 @@ import { createMetrics } from '../admin/metrics.ts';
 import { AcceptedRequests } from '../console/accepted-requests.ts';
 import { OutcomeTail } from '../console/tail-source.ts';
 import { openAdminPort } from './admin-port.ts';
-import { ObservedConditions } from '../alerts/observed-conditions.ts';
+import { ObservedConditions } from '../alerts/alerts.ts';
 import { askTokens } from '../gateway/token-rights.ts';
 import { createRewriter } from '../ddl/rewrite.ts';
 import type { RewriteSql } from '../ddl/rewrite.ts';
@@ -35,13 +35,7 @@ import { openGateway } from '../gateway/door.ts';
 import type { Gateway } from '../gateway/door.ts';
 import { asRole, openEventParts } from '../gateway/event-lanes.ts';
 import { PostgresEvents } from '../gateway/postgres-events.ts';
-import {
-  doorOptions,
-  engineOf,
-  openEventEngines,
-  ownSqlRooms,
-  refuseImpossible,
-} from '../gateway/engines.ts';
+import { doorOptions, engineOf, openEventEngines, ownSqlRooms, refuseImpossible } from '../gateway/engines.ts';
 import { externalDatabases } from '../gateway/external-databases.ts';
 import type { Databases } from '../gateway/external-databases.ts';
 import type { StageContext } from '../observe/context.ts';

@@ -12,10 +12,8 @@ import type { WebhookDoor } from './webhook-doors.ts';
 import { Alerts } from '../alerts/alerts.ts';
 import { keptIn } from '../alerts/state-file.ts';
 import { SharedAlerts } from '../alerts/claims.ts';
-import type { ObservedConditions } from '../alerts/observed-conditions.ts';
-import { silentTables } from '../alerts/silent-tables.ts';
-import { openGaps } from '../alerts/gaps.ts';
-import { slotsOf } from '../alerts/slots.ts';
+import type { ObservedConditions } from '../alerts/alerts.ts';
+import { silentTables, openGaps, slotsOf } from '../alerts/database-conditions.ts';
 
 export interface AlertParts {
   readonly settings: Settings;

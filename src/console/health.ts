@@ -1,7 +1,7 @@
 /** What the console shows of the metrics: sums over the text of `/metrics`, which covers all processes. Pure. */
 import type { Health } from './api.ts';
-import { samplesOf } from '../admin/metric-samples.ts';
-import type { Sample } from '../admin/metric-samples.ts';
+import { samplesOf } from '../admin/metrics.ts';
+import type { Sample } from '../admin/metrics.ts';
 
 export function healthOf(
   text: string,

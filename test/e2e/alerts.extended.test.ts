@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { asked } from '../support/asked.ts';
-import { silentTables } from '../../src/alerts/silent-tables.ts';
+import { silentTables } from '../../src/alerts/database-conditions.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { makeAuthority } from '../support/certificates.ts';
 import { startHeadgate, temporaryFolder } from '../support/headgate.ts';

@@ -7,12 +7,11 @@ import { onEnd } from './cleanup.ts';
 import { createPost } from '../../src/access/outgoing.ts';
 import { limits } from '../../src/config/limits.ts';
 import type { Observation } from '../../src/observe/observations.ts';
-import { Alerts } from '../../src/alerts/alerts.ts';
+import { Alerts, ObservedConditions } from '../../src/alerts/alerts.ts';
 import type { AlertDeps } from '../../src/alerts/alerts.ts';
 import type { SavedCondition } from '../../src/alerts/state-file.ts';
 import type { OpenGap, SilentTable, ReplicationSlot, AlertInput } from '../../src/alerts/rules.ts';
 import { SharedAlerts } from '../../src/alerts/claims.ts';
-import { ObservedConditions } from '../../src/alerts/observed-conditions.ts';
 
 export interface Told {
   readonly alerts: readonly {

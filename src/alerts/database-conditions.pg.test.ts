@@ -5,7 +5,7 @@ import { Client } from 'pg';
 import { onEnd } from '../../test/support/cleanup.ts';
 import { embeddedBin, startServer } from '../../test/support/server.ts';
 import type { CatalogDatabases } from '../catalog/databases.ts';
-import { slotsOf } from './slots.ts';
+import { slotsOf } from './database-conditions.ts';
 
 test('logical replication slots are reported with their lag and their loss', async (t) => {
   const server = await startServer(embeddedBin, ['wal_level=logical', 'max_slot_wal_keep_size=64MB']);
