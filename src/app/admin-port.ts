@@ -1,6 +1,6 @@
 /**
- * Connects the admin port to its sources and puts the console on it; also opens the alerts, which report the same facts unasked. Part of the
- * composition root.
+ * Connects the admin port to its sources and puts the console on it; also connects the alerts, which report the same facts unasked, to what they watch. Part
+ * of the composition root.
  */
 import { openAdmin } from '../admin/admin.ts';
 import type { Admin } from '../admin/admin.ts';
@@ -13,8 +13,6 @@ import type { HeldQuestion, HeldRequest, TailSource } from '../observe/tail.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Settings } from '../config/settings.ts';
 import { openMetricSender } from './telemetry.ts';
-import { openAlerts } from './wire-alerts.ts';
-import type { AlertParts } from './wire-alerts.ts';
 import type { ObservedConditions } from '../alerts/alerts.ts';
 import { openConsoleOf } from './console.ts';
 import type { ConsoleParts } from './console.ts';
@@ -22,8 +20,17 @@ import { healthOf } from '../console/health.ts';
 import { createMachine } from '../console/machine.ts';
 import { doorAt } from '../host/ports.ts';
 import type { WebhookDoor } from './webhook-doors.ts';
+import { createPost } from '../access/outgoing.ts';
+import type { CatalogDatabases } from '../catalog/databases.ts';
+import { limits } from '../config/limits.ts';
+import { monotonicMs } from '../observe/context.ts';
+import { diskSpace } from '../host/disk-space.ts';
+import { Alerts } from '../alerts/alerts.ts';
+import { keptIn } from '../alerts/state-file.ts';
+import { SharedAlerts } from '../alerts/claims.ts';
+import { silentTables, openGaps, slotsOf } from '../alerts/database-conditions.ts';
 
-export interface AdminParts {
+interface AdminParts {
   readonly settings: Settings;
   readonly version: string;
   readonly engine: Engine;
@@ -31,7 +38,7 @@ export interface AdminParts {
   readonly sql: { readonly host: string; readonly port: number };
   readonly gateway: { readonly host: string; readonly port: number };
   readonly metrics: Metrics;
-  readonly databases: ConsoleParts['databases'] & AlertParts['databases'];
+  readonly databases: ConsoleParts['databases'] & Pick<CatalogDatabases, 'asked'>;
   readonly signs: ObservedConditions;
   /** Of this process only. */
   readonly tail: TailSource;
@@ -42,7 +49,7 @@ export interface AdminParts {
   readonly observe: Observe;
 }
 
-export interface AdminPort {
+interface AdminPort {
   readonly admin: Admin;
   /** null: the console is off. */
   readonly console: Console | null;
@@ -88,7 +95,38 @@ export async function openAdminPort(parts: AdminParts, closer: Closer): Promise<
     handler: opened === null ? null : (request, response) => opened.handle(request, response),
   });
   closer.add('admin port', () => admin.close());
-  openAlerts(parts, closer);
+  openAlerts(parts, text, closer);
   openMetricSender(parts, closer);
   return { admin, console: opened };
+}
+
+/** Does nothing if no URL is set. */
+function openAlerts(parts: AdminParts, text: () => Promise<string>, closer: Closer): void {
+  const { settings, databases } = parts;
+  const { alertUrl, alertForm: form, alertSeconds, dataDir } = settings;
+  if (alertUrl === null) return;
+  const clock = monotonicMs;
+  const beganMs = clock();
+  const { version, signs, ready, observe } = parts;
+  const alerts = new Alerts({
+    version,
+    signs,
+    ready,
+    observe,
+    url: new URL(alertUrl),
+    form,
+    everyMs: alertSeconds * 1_000,
+    post: createPost(limits),
+    file: keptIn(dataDir),
+    metrics: text,
+    disk: () => diskSpace(dataDir),
+    // While it was not listening nothing could arrive.
+    silent: (database, isKnown) => silentTables(databases, database, (clock() - beganMs) / 60_000, isKnown),
+    slots: (database) => slotsOf(databases, database),
+    gaps: (database) => openGaps(databases, database),
+    sharing: new SharedAlerts(databases),
+    nowMs: Date.now,
+    clock,
+  }).start();
+  closer.add('alerts', () => alerts.close());
 }

@@ -7,7 +7,13 @@ import { resolve } from 'node:path';
 import { createExchange } from '../access/outgoing.ts';
 import { Authority, issue } from '../acme/authority.ts';
 import { openChallengeDoor } from '../acme/challenge-server.ts';
-import { ensureTlsFile, storeInFolder, tlsFile, writeChallenges, writeTlsFile } from '../acme/folder-store.ts';
+import {
+  ensureTlsFile,
+  storeInFolder,
+  tlsFile,
+  writeChallenges,
+  writeTlsFile,
+} from '../acme/folder-store.ts';
 import { hostOf } from '../host/ports.ts';
 import { CertificateRenewal } from '../acme/renewal.ts';
 import type { RenewalOptions, CertificateStatus } from '../acme/renewal.ts';

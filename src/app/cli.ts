@@ -4,7 +4,6 @@
  * is loaded, because scripts call it often.
  */
 import { readFileSync } from 'node:fs';
-import { tellUnprinted } from './output-errors.ts';
 
 tellUnprinted();
 if (process.argv.length === 3 && /^(?:--version|-V)$/.test(process.argv[2] ?? ''))
@@ -27,4 +26,17 @@ function version(): string {
     }
   }
   return 'unknown';
+}
+
+/**
+ * For commands that print and exit: a reader that has closed the pipe (`headgate config | head -1`) wants no more; any
+ * other write error is reported.
+ */
+function tellUnprinted(): void {
+  process.stderr.on('error', () => undefined);
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') return;
+    process.stderr.write(`headgate: standard output cannot be written (${error.code ?? error.message})\n`);
+    process.exitCode = 1;
+  });
 }

@@ -15,11 +15,9 @@ import { Closer } from '../kit/closer.ts';
 import { gatewayProblemsOf } from '../host/check-settings.ts';
 import { refuse, StartError } from './start.ts';
 import { doorsOf, takenPorts } from '../host/ports.ts';
-import { awaitReady } from './readiness.ts';
-import type { Readiness } from './readiness.ts';
+import { awaitReady, stopService } from './service.ts';
+import type { Readiness, Stopped } from './service.ts';
 import { openTracer } from './telemetry.ts';
-import { stopService } from './stopping.ts';
-import type { Stopped } from './stopping.ts';
 import { monotonicMs, observers } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Settings } from '../config/settings.ts';
@@ -28,7 +26,7 @@ export interface GatewayService extends Readiness {
   readonly gateway: Gateway;
   /** What `?database=` may name; the first is the default. */
   readonly databases: readonly string[];
-  /** Answers accepted requests, accepts no new ones, then closes (stopping.ts). Calling it again has no effect. */
+  /** Answers accepted requests, accepts no new ones, then closes (`stopService`). Calling it again has no effect. */
   stop(reason: string): Promise<Stopped>;
   /** Reads the door's certificate again; null: it has none. */
   readonly reload: (() => Promise<void>) | null;

@@ -24,7 +24,7 @@ import { Deliveries } from '../deliver/service.ts';
 import { hold } from '../keep/statements.ts';
 import { Endpoints } from '../ddl/endpoints.ts';
 import { doorAt, writePorts } from '../host/ports.ts';
-import { awaitReady } from './readiness.ts';
+import { awaitReady, stopService } from './service.ts';
 import type { DoorGuards } from './door-guards.ts';
 import { DatabaseRights } from '../engine/database-rights.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -35,7 +35,13 @@ import { openGateway } from '../gateway/door.ts';
 import type { Gateway } from '../gateway/door.ts';
 import { asRole, openEventParts } from '../gateway/event-lanes.ts';
 import { PostgresEvents } from '../gateway/postgres-events.ts';
-import { doorOptions, engineOf, openEventEngines, ownSqlRooms, refuseImpossible } from '../gateway/engines.ts';
+import {
+  doorOptions,
+  engineOf,
+  openEventEngines,
+  ownSqlRooms,
+  refuseImpossible,
+} from '../gateway/engines.ts';
 import { externalDatabases } from '../gateway/external-databases.ts';
 import type { Databases } from '../gateway/external-databases.ts';
 import type { StageContext } from '../observe/context.ts';
@@ -46,11 +52,9 @@ import { SpoolServer } from './listeners/spool-server.ts';
 import { monotonicMs, observers } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
-import type { Service, Starting } from './service.ts';
-import { stopService } from './stopping.ts';
+import type { Service, Starting, Stopped } from './service.ts';
 import { openTracer } from './telemetry.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
-import type { Stopped } from './stopping.ts';
 import { spoolDetail, spoolState } from '../spool/spool-state.ts';
 import type { Settings } from '../config/settings.ts';
 import { loadParser } from '../validate/expression.ts';

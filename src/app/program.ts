@@ -19,8 +19,7 @@ import type { ResolvedSettings, SettingName, Settings, SocketName } from '../con
 import { registerCommands } from '../cli/register.ts';
 import { wantsColours } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
-import type { Readiness } from './readiness.ts';
-import type { Stopped } from './stopping.ts';
+import type { Readiness, Stopped } from './service.ts';
 import type { Terminal } from './terminal.ts';
 
 /** How the system called the program. */

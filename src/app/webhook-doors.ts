@@ -12,7 +12,6 @@ import { commitsEnded } from './listeners/wait-for-commits.ts';
 import { Listeners } from './listeners/listeners.ts';
 import { listenersOf } from './listeners/resource-share.ts';
 import type { SpoolServer } from './listeners/spool-server.ts';
-import { settingsOfListener } from './listeners/settings-of-listener.ts';
 import { doorAt } from '../host/ports.ts';
 import { monotonicMs } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
@@ -95,4 +94,22 @@ async function openProcesses(
     closing.abort();
   };
   return { address: listeners.address, load: nothing, listeners, close };
+}
+
+/** What a listener process needs of the settings, without the passwords and keys of other doors. */
+function settingsOfListener(settings: Settings): Settings {
+  return {
+    ...settings,
+    eventDatabases: [],
+    listenAcmeEabKey: null,
+    gatewayToken: null,
+    sqlPassword: null,
+    sqlPasswordFile: null,
+    gatewayTlsCert: null,
+    gatewayTlsKey: null,
+    gatewayTlsClientCa: null,
+    sqlTlsCert: null,
+    sqlTlsKey: null,
+    sqlTlsClientCa: null,
+  };
 }

@@ -6,8 +6,7 @@ import type { FencedStream } from '../../ingest/stream-fence.ts';
 import { deferred } from '../../kit/promises.ts';
 import { limits } from '../../config/limits.ts';
 import type { ListenerChild } from './child.ts';
-import { Fence } from './fence.ts';
-import { Fences } from './fences.ts';
+import { Fence, Fences } from './fence.ts';
 
 const target = targetOf();
 const turns = async () => {

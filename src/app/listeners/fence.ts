@@ -1,8 +1,9 @@
 /**
- * Keeps streams in order over several listener processes, as seen from one of them. Takes tables of streams that are about to be
- * opened here and asks the main process, which asks all other processes. Answers the same question for them, and reports
- * progress from time to time. Refuses with `deadline` if a process makes no progress or takes too long: the stream would
- * overtake its rows.
+ * Keeps streams in order over several listener processes. In one of them (`Fence`): takes tables of streams that are about to be opened here and asks the
+ * main process, which asks all other processes. Answers the same question for them, and reports progress from time to time. Refuses with `deadline` if a
+ * process makes no progress or takes too long: the stream would overtake its rows. In the main process (`Fences`): takes such a table and all other
+ * processes; returns whether nothing is left of what they held for it. Never rejects. A dead process has settled only when its transactions at the engine
+ * have ended: the engine goes on with what it was given.
  */
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import type { Lanes } from '../../batch/lanes.ts';
@@ -11,6 +12,8 @@ import type { FencedStream, StreamFence } from '../../ingest/stream-fence.ts';
 import { Refused } from '../../errors/refusals.ts';
 import { limits } from '../../config/limits.ts';
 import type { StreamLeftovers } from './messages.ts';
+import { within } from '../../kit/promises.ts';
+import type { ListenerChild } from './child.ts';
 
 interface Rounds {
   readonly running: Promise<boolean>;
@@ -90,5 +93,41 @@ export class Fence implements StreamFence {
     });
     this.#ask(id, table);
     return running;
+  }
+}
+
+export class Fences {
+  readonly #commitsEnded: (commitName: string) => Promise<void>;
+  /** Dead processes, until nothing of them is left. */
+  readonly #leaving = new Map<ListenerChild, Promise<void>>();
+
+  constructor(commitsEnded: (commitName: string) => Promise<void>) {
+    this.#commitsEnded = commitsEnded;
+  }
+
+  /** Resolves once nothing is left of a dead process. */
+  gone(child: ListenerChild): Promise<void> {
+    const known = this.#leaving.get(child);
+    if (known !== undefined) return known;
+    const left = this.#commitsEnded(child.commitName).then(() => void this.#leaving.delete(child));
+    this.#leaving.set(child, left);
+    return left;
+  }
+
+  settle(table: StreamLeftovers, others: readonly ListenerChild[]): Promise<boolean> {
+    return within(limits.fencePatienceMs, this.#settled(table, others), false);
+  }
+
+  async #settled(table: StreamLeftovers, others: readonly ListenerChild[]): Promise<boolean> {
+    const answers = await Promise.all(
+      others.map(async (child) => {
+        const answer = await child.settle(table, limits.fenceSilentMs);
+        if (answer === 'gone') await this.gone(child);
+        return answer !== 'late';
+      }),
+    );
+    // The asking process may be the successor of one that was killed.
+    await Promise.all(this.#leaving.values());
+    return answers.every(Boolean);
   }
 }

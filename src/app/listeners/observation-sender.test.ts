@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Observation } from '../../observe/observations.ts';
 import type { FromListener } from './messages.ts';
-import { ObservationSender } from './observation-sender.ts';
+import { ObservationSender } from './service.ts';
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 const started = (pid: number): Observation => ({ kind: 'listener.started', pid, seconds: 0 });

@@ -4,7 +4,7 @@
  * questions and closes. Throws if it cannot start.
  */
 import type { Socket } from 'node:net';
-import { isSaid, tellsRequests } from '../../admin/log.ts';
+import { isSaid, tellsRequests, errorText } from '../../admin/log.ts';
 import type { MetricFamily } from '../../admin/merged-metrics.ts';
 import { requestLines } from '../../admin/request-lines.ts';
 import { createMetrics } from '../../admin/metrics.ts';
@@ -19,7 +19,7 @@ import { boundsOf } from '../../config/effective-limits.ts';
 import { openListener } from '../../listen/http.ts';
 import type { Listener } from '../../listen/http.ts';
 import { observers } from '../../observe/context.ts';
-import type { Observe } from '../../observe/observations.ts';
+import type { Observe, Observation, TableName } from '../../observe/observations.ts';
 import { loadParser } from '../../validate/expression.ts';
 import { masterKeys } from '../../secrets/key-ring.ts';
 import { openWebhookRooms, releaseDatabase } from '../wire-listener.ts';
@@ -35,7 +35,6 @@ import type {
 import { AcceptedRequests } from '../../console/accepted-requests.ts';
 import { OutcomeTail } from '../../console/tail-source.ts';
 import { Fence } from './fence.ts';
-import { ObservationSender } from './observation-sender.ts';
 import { shareOf } from './resource-share.ts';
 import { SpoolClient } from './spool-client.ts';
 
@@ -203,4 +202,54 @@ function tellPassed(gate: Admission, send: (message: FromListener) => void, clos
     if (passed !== null) send({ kind: 'passed', passed });
   }, allLimits.rateToldMs);
   closer.add('rates', () => clearInterval(timer));
+}
+
+/**
+ * Sends observations of any room to the main process as plain values, those of one turn together. While an earlier message is unwritten they wait, a bounded
+ * number of them; those left out are counted and reported.
+ */
+export class ObservationSender {
+  readonly #send: (message: FromListener, written: () => void) => void;
+  readonly #waitingMax: number;
+  #waiting: Observation[] = [];
+  #leftOut = 0;
+  /** The end of the turn, or a message, is pending. */
+  #busy = false;
+
+  constructor(send: (message: FromListener, written: () => void) => void, waitingMax: number) {
+    this.#send = send;
+    this.#waitingMax = waitingMax;
+  }
+
+  say(observation: Observation): void {
+    if (this.#waiting.length >= this.#waitingMax) this.#leftOut += 1;
+    else this.#waiting.push(plain(observation));
+    if (this.#busy) return;
+    this.#busy = true;
+    setImmediate(() => this.#flush());
+  }
+
+  #flush(): void {
+    const observations = this.#waiting;
+    this.#waiting = [];
+    if (this.#leftOut > 0) {
+      observations.push({ kind: 'listener.said', line: `${this.#leftOut} observations were left out` });
+      this.#leftOut = 0;
+    }
+    this.#send({ kind: 'said', observations }, () => {
+      if (this.#waiting.length > 0) setImmediate(() => this.#flush());
+      else this.#busy = false;
+    });
+  }
+}
+
+/** Rooms pass their own table objects, which contain functions, and thrown values, of which the log's text is kept. */
+function plain(observation: Observation): Observation {
+  const copy: Record<string, unknown> = { ...observation };
+  if (copy['table'] !== undefined && copy['table'] !== null) {
+    const { database, schema, table } = copy['table'] as TableName;
+    copy['table'] = { database, schema, table };
+  }
+  if ('error' in copy) copy['error'] = errorText(copy['error']);
+  return copy as unknown as Observation;
 }
