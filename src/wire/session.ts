@@ -139,12 +139,11 @@ export class SqlPortSession {
   cancel(): void {
     this.#own?.cancel();
   }
-  /** One of the two sides has left. */
   /** The client sends nothing more, while a message of its is held: as with PostgreSQL's client_connection_check_interval, it has left. */
   clientLeft(): void {
     this.#own?.clientLeft();
   }
-
+  /** One of the two sides has left. */
   leave(): void {
     this.#own?.leave();
   }
