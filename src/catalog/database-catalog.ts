@@ -16,24 +16,28 @@
  * for a reason that the picture gives only if the picture was confirmed after the request arrived (`isStill`).
  * Refuses with `not_found` and `engine_unavailable`. Uses two connections.
  */
+import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
+import type { ClientBase } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { hangUp } from '../engine/close-client.ts';
 import { isUnanswered, unservedReason } from '../engine/connection-failure.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { within, deferred } from '../kit/promises.ts';
+import { quoteLiteral } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
 import type { TableName } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';
 import type { CatalogState, DatabaseTables } from './database-tables.ts';
-import { keyProblem } from './key-check.ts';
 import { migrate } from './migrate.ts';
 import { catalogVersion, letWriterIn, markOwnRoles, CatalogError } from './rights.ts';
 import type { Migrations } from './migrate.ts';
 import { WaitingRetries } from './notifications.ts';
 import { CatalogWatcher } from './watcher.ts';
 import type { AskedTable, WatcherContext } from './watcher.ts';
+import { pinned } from './queries.ts';
+import { identities } from './seals.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import { keyOfName } from './database-tables.ts';
@@ -294,9 +298,9 @@ export class DatabaseCatalog {
   /** Reports what keeps the sealed values closed; a key that comes back later is noticed as well. */
   async #lookAfterSeals(client: Client): Promise<void> {
     const database = this.#database;
-    const { sealing, keys, observe, clock } = this.#parts;
+    const { observe, clock } = this.#parts;
     this.#keyAskedAtMs = clock();
-    const problem = await keyProblem(client, database, sealing, keys);
+    const problem = await keyProblem(client, database, this.#parts);
     if (problem !== null && problem !== this.#keyProblem)
       observe({ kind: 'catalog.sealed_otherwise', database, reason: problem });
     this.#keyProblem = problem;
@@ -325,5 +329,46 @@ export class DatabaseCatalog {
     const changed = this.#changed;
     this.#changed = deferred();
     changed.resolve();
+  }
+}
+
+interface KeyCheckRow {
+  readonly seal_id: string;
+  readonly sealed: string;
+}
+
+const sealedText = 'headgate';
+const readKeyCheck = 'select k.seal_id, k.sealed from headgate.key_check k';
+
+/** Why the sealed values do not open: a text that the first master key has sealed says so; null: they do, or there are none. Throws the engine's error. */
+async function keyProblem(
+  client: ClientBase,
+  database: string,
+  { sealing, keys }: Pick<CatalogParts, 'sealing' | 'keys'>,
+): Promise<string | null> {
+  let [row] = await pinned<KeyCheckRow>(client, readKeyCheck);
+  if (row === undefined) {
+    await keys.make();
+    const id = randomUUID();
+    const sealed = quoteLiteral(sealing.seal(sealedText, identities.key(id)));
+    try {
+      const insert = `insert into headgate.key_check (seal_id, sealed) values ('${id}', ${sealed}) on conflict do nothing`;
+      [row] = await pinned<KeyCheckRow>(client, insert, readKeyCheck);
+    } catch (error) {
+      // On a standby; the primary it follows does this.
+      if (sqlstateOf(error) === '25006') return null;
+      throw error;
+    }
+  }
+  if (row !== undefined && opens(sealing, row.sealed, identities.key(row.seal_id))) return null;
+  return `the sealed values of database ${JSON.stringify(database)} do not open: start Headgate with the master key that they were sealed with: the file master.key of the data directory of then, or HEADGATE_MASTER_KEY`;
+}
+
+function opens(sealing: CatalogParts['sealing'], sealed: string, identity: string): boolean {
+  try {
+    sealing.open(sealed, identity);
+    return true;
+  } catch {
+    return false;
   }
 }

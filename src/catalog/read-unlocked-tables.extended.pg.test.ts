@@ -8,7 +8,7 @@ import type { TestServer } from '../../test/support/server.ts';
 import { readAround } from './locked-tables.ts';
 import type { SnapshotCache } from './snapshot-cache.ts';
 import { readSizes, readTables } from './queries.ts';
-import { look } from './table-versions.ts';
+import { look } from './watcher.ts';
 import { migrate, readMigrations } from './migrate.ts';
 
 const catalogWholeMs = 60_000;

@@ -18,8 +18,7 @@ import { oidsOf, pinned, readTables } from './queries.ts';
 import { openCheck } from './seals.ts';
 import { openSource } from './table-compiler.ts';
 import type { CheckSource } from './table-compiler.ts';
-import { methodsOf } from './target.ts';
-import { shapeProblem } from './target-shape.ts';
+import { methodsOf, shapeProblem } from './target.ts';
 
 export interface CatalogTableQuery {
   readonly database: string;

@@ -15,7 +15,7 @@ import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { migrate, readMigrations } from './migrate.ts';
 import type { CatalogRow } from './catalog-rows.ts';
-import { look, lookAt, watch, watched } from './table-versions.ts';
+import { look, lookAt, watch, watched } from './watcher.ts';
 
 const others = 9;
 const none = { snapshot: '', fingerprint: '' };

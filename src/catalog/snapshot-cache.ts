@@ -3,7 +3,7 @@
  * (headgate.table_versions), from the moment at which Headgate is told so until they are read again. Every answer to a look at the versions therefore
  * confirms all other tables. Tables are read a few at a time. A change that the versions do not cover is found when everything is read, once in a
  * while, and when a group asks the engine whether the table is still what its requests were checked for (relations/owner-code.ts).
- * Tables that cannot be read now are read around (locked-tables.ts). Takes what looks have found (table-versions.ts); writes `DatabaseTables`.
+ * Tables that cannot be read now are read around (locked-tables.ts). Takes what looks of the watcher have found; writes `DatabaseTables`.
  */
 import type { ClientBase } from 'pg';
 import type { StageContext } from '../observe/context.ts';
@@ -172,6 +172,7 @@ export class SnapshotCache {
   async #readSome(client: ClientBase, some: readonly SizeRow[]): Promise<void> {
     const comparisons = this.#comparisons;
     const oids = some.map(({ relation }) => relation);
+    // `readTables` of all of them, unless some are locked or faulty.
     const read = await this.#left.readOthers(client, oids);
     const out = some.filter(({ relation }) => this.#left.why(relation) !== null);
     // What is known of a table that was left out stays if its version is the same; a commit asks again, once it has the lock.
