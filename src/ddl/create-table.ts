@@ -2,19 +2,21 @@
  * CREATE TABLE … [INCLUDE …] WITH (connector = 'webhook' …) [VALIDATE …]. Takes tokens, returns a CALL that gives PostgreSQL
  * the plain CREATE TABLE and the catalog the rest; refuses (0A000) what a webhook table cannot have, with its position.
  */
-import { parseColumns, refuseGenerated, undeclared } from './columns.ts';
-import type { ColumnList } from './columns.ts';
+import { parseColumns, parseIncludes, refuseGenerated, undeclared } from './columns.ts';
+import type { ColumnList, IncludeClause } from './columns.ts';
 import { StatementError, type Cursor } from './cursor.ts';
-import { parseIncludes } from './includes.ts';
-import type { IncludeClause } from './includes.ts';
 import {
+  booleanOf,
   changeableOptions,
   changeableValue,
   impliedCompare,
+  oneOf,
+  optionOf,
+  parseOptions,
   refuseShards,
+  refuseUnknown,
   withFactsOfVersionAndReconcile,
-} from './option-values.ts';
-import { booleanOf, oneOf, optionOf, parseOptions, refuseUnknown } from './options.ts';
+} from './options.ts';
 import type { Option } from './options.ts';
 import { type PlanText, type StatementPlan, callPlan, callerPath, callerSchemas } from './plan.ts';
 import { answerFollows, guardOf, parseAnswers, sealAnswers } from './answer-clause.ts';

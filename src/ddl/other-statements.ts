@@ -3,19 +3,20 @@
  * PostgreSQL's own statements about whole databases, which need every connection of Headgate's to be closed. Takes
  * tokens, returns a plan, or null for a statement that is PostgreSQL's.
  */
+import { includeTypes, parseIncludes } from './columns.ts';
 import { refuseHalfCollect } from './create-table.ts';
 import { StatementError, type Cursor, type Name } from './cursor.ts';
 import {
   changeableOptions,
   changeableValue,
   impliedCompare,
+  parseOptions,
   refuseShards,
+  refuseUnknown,
   senderMeant,
   unnamedSender,
   withFactsOfVersionAndReconcile,
-} from './option-values.ts';
-import { parseOptions, refuseUnknown } from './options.ts';
-import { includeTypes, parseIncludes } from './includes.ts';
+} from './options.ts';
 import {
   type StatementPlan,
   callPlan,

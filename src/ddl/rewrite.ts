@@ -9,15 +9,15 @@ import { setImmediate as othersTurn } from 'node:timers/promises';
 import type { Rewrite, Rewritten, SqlSession } from '../types/sql.ts';
 import { limits } from '../config/limits.ts';
 import { SqlFailure } from '../errors/refusals.ts';
+import type { SqlError } from '../errors/refusals.ts';
 import { createTable, isWebhookTable } from './create-table.ts';
 import { Cursor, StatementError } from './cursor.ts';
 import { lexable, statementsOf } from './scanner.ts';
 import { explainStatement } from './explain-statement.ts';
 import type { Lexical } from './literals.ts';
 import { alterTable, databaseStatement, describe, flush, show } from './other-statements.ts';
-import type { StatementPlan } from './plan.ts';
-import { joined, severalTexts, sqlError } from './rewritten.ts';
-import type { OwnStatement } from './rewritten.ts';
+import { assemble } from './plan.ts';
+import type { PlanText, StatementPlan } from './plan.ts';
 import {
   alterSecret,
   createSecret,
@@ -205,4 +205,95 @@ function planOf(
     default:
       return rwCatalog(statement, lexical);
   }
+}
+
+/** One of Headgate's statements in a text. */
+interface OwnStatement {
+  readonly plan: StatementPlan;
+  /** How many statements precede it. */
+  readonly index: number;
+  /** After the semicolon that precedes it, its first token, and its own semicolon or the end of the text. */
+  readonly after: number;
+  readonly start: number;
+  readonly until: number;
+}
+
+/** What has to happen before the statements are sent, and which of them are only known then. */
+function joined(
+  sql: string,
+  session: SqlSession,
+  found: readonly OwnStatement[],
+  deps: DdlContext,
+): Exclude<Rewrite, { kind: 'error' }> {
+  const needsCatalog = found.some(({ plan }) => plan.needsCatalog);
+  const releases = found.flatMap(({ plan }) => plan.releases);
+  const before = async (): Promise<void> => {
+    if (needsCatalog) await deps.ensureCatalog(session.database);
+    for (const database of releases) await deps.releaseDatabase(session, database);
+  };
+  if (!found.some(({ plan }) => plan.later)) return { ...replaced(sql, found), before };
+  return {
+    kind: 'deferred',
+    prepare: async () => {
+      await before();
+      const finished: OwnStatement[] = [];
+      let length = 0;
+      for (const own of found) {
+        const { later } = own.plan;
+        const pieces = later ? await finish(later) : own.plan.pieces;
+        if (later) length += lengthOf(pieces);
+        if (length > limits.sqlStatementBytesMax) throw new SqlFailure(tooLong);
+        finished.push({ ...own, plan: { ...own.plan, pieces } });
+      }
+      return { ...replaced(sql, finished), before: null };
+    },
+  };
+}
+
+const severalTexts = 'Send them one after another, or in several texts.';
+const tooLong: SqlError = {
+  sqlstate: '54000',
+  message: 'what the statements of this text show is too long together',
+  hint: severalTexts,
+};
+
+function lengthOf(pieces: readonly PlanText[]): number {
+  return pieces.reduce((sum, piece) => sum + (typeof piece === 'string' ? piece.length : 0), 0);
+}
+
+async function finish(later: NonNullable<StatementPlan['later']>): Promise<readonly PlanText[]> {
+  try {
+    return await later();
+  } catch (error) {
+    throw error instanceof StatementError ? new SqlFailure(sqlError(error)) : error;
+  }
+}
+
+/**
+ * Replaces Headgate's statements and leaves every other one as it was. The comments around Headgate's are dropped: one
+ * may contain the key that the statement itself seals.
+ */
+function replaced(sql: string, found: readonly OwnStatement[]): Omit<Rewritten, 'before'> {
+  const pieces: { piece: PlanText; anchor: number }[] = [];
+  const tags: (string | null)[] = [];
+  let last = 0;
+  for (const { plan, index, after, start, until } of found) {
+    pieces.push({ piece: { start: last, end: after }, anchor: last });
+    for (const piece of plan.pieces) pieces.push({ piece, anchor: start });
+    while (tags.length < index) tags.push(null);
+    tags.push(plan.tag);
+    last = until;
+  }
+  pieces.push({ piece: { start: last, end: sql.length }, anchor: last });
+  return { kind: 'rewritten', ...assemble(sql, pieces), tags };
+}
+
+function sqlError(error: StatementError): SqlError {
+  return {
+    sqlstate: error.sqlstate,
+    message: error.message,
+    ...(error.detail === undefined ? {} : { detail: error.detail }),
+    ...(error.hint === undefined ? {} : { hint: error.hint }),
+    ...(error.at === null ? {} : { position: error.at + 1 }),
+  };
 }
