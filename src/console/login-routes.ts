@@ -5,6 +5,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { limits } from '../config/limits.ts';
+import { clientNetwork } from '../kit/address.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Refused, SqlFailure } from '../errors/refusals.ts';
 import type { LoginRequest, SharedCall, SharedKey, SharedLogin } from './api.ts';
@@ -15,7 +16,6 @@ import type { SqlDoorAt } from './sql.ts';
 import { tokenOf } from './request-sessions.ts';
 import type { Asked, RequestSessions, RoleUser } from './request-sessions.ts';
 import type { SharedLink } from './login-links.ts';
-import { LoginTries } from './login-tries.ts';
 import type { ConsoleSession, ConsoleSessions } from './sessions.ts';
 import { SqlRunner } from './sql.ts';
 
@@ -235,4 +235,36 @@ function readLogin({ link, shared, user, password, database }: BodyMembers): Log
 function readShared({ key, drop = false }: BodyMembers): SharedCall {
   if (typeof key !== 'string' || typeof drop !== 'boolean') throw malformed('a link that logs in has a key');
   return { key, drop };
+}
+
+const minuteMs = 60_000;
+
+/** How often a login was tried, by networks of clients. In memory, and bounded. */
+export class LoginTries {
+  /** The times of the last attempts by network; the networks in the order of their last attempt. */
+  readonly #times = new Map<string, readonly number[]>();
+
+  /** Whether one more attempt may be made from this address; if so, it is counted until it `succeeded`. */
+  try(address: string, nowMs: number): boolean {
+    const network = clientNetwork(address);
+    const recent = (this.#times.get(network) ?? []).filter((at) => nowMs - at < minuteMs);
+    if (recent.length >= limits.consoleTriesPerMinuteMax) return false;
+    this.#times.delete(network);
+    this.#times.set(network, [...recent, nowMs]);
+    if (this.#times.size > limits.consoleTriersMax) {
+      const [oldest = ''] = this.#times.keys();
+      this.#times.delete(oldest);
+    }
+    return true;
+  }
+
+  /** The attempt of this time was no wrong one. */
+  succeeded(address: string, atMs: number): void {
+    const network = clientNetwork(address);
+    const tries = [...(this.#times.get(network) ?? [])];
+    const at = tries.indexOf(atMs);
+    if (at === -1) return;
+    tries.splice(at, 1);
+    this.#times.set(network, tries);
+  }
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../config/limits.ts';
 import { isOwnHost } from './console.ts';
-import { LoginTries } from './login-tries.ts';
+import { LoginTries } from './login-routes.ts';
 import { ConsoleSessions } from './sessions.ts';
 
 const who = { kind: 'owner' } as const;
