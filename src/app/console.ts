@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { openConsole } from '../console/console.ts';
 import type { Console } from '../console/console.ts';
 import type { Health, Machine } from '../console/api.ts';
-import type { SqlDoorAt } from '../console/sql.ts';
+import type { SqlDoorAt } from '../console/request-sessions.ts';
 import { doorUrl, reachable } from '../kit/address.ts';
 import type { Closer } from '../kit/closer.ts';
 import { monotonicMs } from '../observe/context.ts';

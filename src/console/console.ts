@@ -17,7 +17,7 @@ import { readAssets, writeAsset } from './assets.ts';
 import type { Assets } from './assets.ts';
 import { noStore, writeRefusal } from './headers.ts';
 import { ConsoleSessions } from './sessions.ts';
-import type { SqlDoorAt, SqlRunner } from './sql.ts';
+import type { SqlDoorAt, SqlRunner } from './request-sessions.ts';
 import { isLoopbackHost } from '../kit/address.ts';
 
 export interface ConsoleOptions {

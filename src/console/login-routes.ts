@@ -12,12 +12,10 @@ import type { LoginRequest, SharedCall, SharedKey, SharedLogin } from './api.ts'
 import { isText, malformed, readObject } from './body.ts';
 import type { BodyMembers } from './body.ts';
 import { writeJson, writeSqlError } from './headers.ts';
-import type { SqlDoorAt } from './sql.ts';
-import { tokenOf } from './request-sessions.ts';
-import type { Asked, RequestSessions, RoleUser } from './request-sessions.ts';
+import { SqlRunner, tokenOf } from './request-sessions.ts';
+import type { Asked, RequestSessions, RoleUser, SqlDoorAt } from './request-sessions.ts';
 import type { SharedLink } from './login-links.ts';
 import type { ConsoleSession, ConsoleSessions } from './sessions.ts';
-import { SqlRunner } from './sql.ts';
 
 export interface LoginDeps {
   readonly sessions: ConsoleSessions<SqlRunner | null>;

@@ -1,20 +1,30 @@
 /**
- * Whose request to the API it is: the session of its token. Takes requests whose Host and origin were checked; returns the session, or the role and the
- * connection that its statements run on. Refuses with `login_required`. A refusal of the engine is written as the answer.
+ * Whose request to the API it is, and the statements that run for it. Takes requests whose Host and origin were checked; returns the session of the token,
+ * or its role and a runner of SQL, which returns rows as the texts that the engine wrote. Refuses with `login_required`, `engine_unavailable`, `overloaded`
+ * and `answer_too_large`, and throws SqlFailure with the engine's own errors.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Client } from 'pg';
+import type { ClientConfig, DatabaseError } from 'pg';
+import { limits } from '../config/limits.ts';
+import { Cancellation } from '../engine/cancellation.ts';
+import { hangUp } from '../engine/close-client.ts';
 import { Refused, SqlFailure } from '../errors/refusals.ts';
+import { plainSession, plainTransaction } from '../kit/plain-settings.ts';
+import { quoteLiteral } from '../kit/sql-text.ts';
+import { trustedSql } from '../relations/owner-code.ts';
+import type { SqlCall, SqlResponse } from './api.ts';
 import { writeSqlError } from './headers.ts';
-import { RunningStatements } from './running-statements.ts';
 import type { ConsoleSession, ConsoleSessions, ConsoleUser } from './sessions.ts';
-import type { SqlRunner } from './sql.ts';
+import { BoundedQuery, failedEnd, failureOf } from './sql-query.ts';
+import type { ReadEnd } from './sql-query.ts';
 
 export interface Asked {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
 }
 
-export type RoleUser = ConsoleUser & { readonly kind: 'role' };
+export type RoleUser = Extract<ConsoleUser, { readonly kind: 'role' }>;
 
 /** A session with a role. */
 interface OfRole {
@@ -76,4 +86,249 @@ export function goneOf(response: ServerResponse): AbortSignal {
 /** '': none. */
 export function tokenOf({ headers }: IncomingMessage): string {
   return /^Bearer ([\w-]{1,128})$/.exec(headers.authorization ?? '')?.[1] ?? '';
+}
+
+/** How to reach the SQL port, without credentials. */
+export interface SqlDoorAt extends Pick<ClientConfig, 'host' | 'port' | 'ssl'> {
+  /** Headgate's own. */
+  readonly role: string;
+}
+
+const cancellation = { statementMs: limits.consoleStatementMs, cancelMs: limits.consoleCancelMs };
+
+/**
+ * Statements of one session: a client of Headgate's own SQL port, logged in as the session's role, so that rights, Headgate's
+ * statements and passwords work as in psql; the port passes what is no statement of Headgate's to PostgreSQL as it is.
+ *
+ * A reading call is one statement of the extended protocol inside `BEGIN READ ONLY` … `ROLLBACK`: it cannot end the
+ * transaction and continue, and leaves no setting behind. Its connection is kept for the next one. A writing call runs as
+ * given, on a connection of its own that is not reused. Bounded in time, rows and bytes; aborting `signal` cancels it.
+ */
+export class SqlRunner {
+  readonly #connections: RoleConnections;
+  readonly #running: RunningStatements;
+  readonly #role: string;
+  readonly #headgate: string;
+
+  /** `running`: those of all sessions. */
+  constructor({ role, ...door }: SqlDoorAt, who: Omit<RoleUser, 'kind'>, running: RunningStatements) {
+    this.#running = running;
+    this.#role = who.user;
+    this.#headgate = role;
+    this.#connections = new RoleConnections({
+      ...door,
+      user: who.user,
+      database: who.database,
+      // '' instead of undefined, so that the environment is not consulted.
+      password: who.password ?? '',
+      application_name: 'headgate console',
+      connectionTimeoutMillis: limits.consoleConnectMs,
+      keepAlive: true,
+    });
+  }
+
+  /** Whether the role can log in; throws as `run` does, with 28P01 for a wrong password. */
+  async enter(): Promise<void> {
+    this.#connections.keep(await this.#connections.open());
+  }
+
+  /** Refuses with `login_required` if the role may no longer log in, or the session has ended. */
+  async run(call: SqlCall, signal: AbortSignal): Promise<SqlResponse> {
+    return this.#running.run(this.#role, async () => {
+      const started = performance.now();
+      const { sql, write, zone = '' } = call;
+      const connection = write ? await this.#connections.openAgain() : await this.#connections.take();
+      if (zone !== connection.zone) await goTo(connection, zone);
+      const reading = new BoundedQuery(sql, write);
+      const end = await this.#runOn(connection, call, reading, signal);
+      if (end.kind !== 'done') throw failedEnd(end, write);
+      const { tables, notices } = reading;
+      return { tables, notices, ms: Math.round(performance.now() - started) };
+    });
+  }
+
+  async #runOn(
+    connection: RoleConnection,
+    { sql, write, own = false, zone = '' }: SqlCall,
+    reading: BoundedQuery,
+    signal: AbortSignal,
+  ): Promise<ReadEnd> {
+    const { client } = connection;
+    const ending = new Cancellation(client, this.#connections.config, signal, cancellation);
+    let clean = false;
+    try {
+      const plain = write ? plainSession : plainTransaction;
+      const before = [
+        ...(write ? [] : ['BEGIN READ ONLY', `SET LOCAL statement_timeout = ${limits.consoleStatementMs}`]),
+        ...(own ? (zone === '' ? [plain] : [keepZone, plain, returnZone]) : []),
+      ];
+      if (before.length > 0) await client.query(before.join('; '));
+      if (own && usesCatalog(sql)) await refuseOtherCatalog(client, this.#headgate);
+      const end = await reading.on(client);
+      if (end.kind === 'failed' || end.kind === 'done') {
+        if (!write) await client.query('ROLLBACK');
+        clean = !write && !ending.cancelled;
+      }
+      return ending.late && end.kind !== 'done' ? { kind: 'late' } : end;
+    } catch (error) {
+      if (ending.late) return { kind: 'late' };
+      throw failureOf(error);
+    } finally {
+      ending.end();
+      if (clean) this.#connections.keep(connection);
+      else void hangUp(client);
+    }
+  }
+
+  close(): void {
+    this.#connections.close();
+  }
+}
+
+/** The plain settings of a transaction write times in UTC: around them the zone is kept. */
+const keepZone =
+  "SELECT pg_catalog.set_config('headgate.zone', pg_catalog.current_setting('TimeZone'), true)";
+const returnZone =
+  "SELECT pg_catalog.set_config('TimeZone', pg_catalog.current_setting('headgate.zone'), true)";
+
+/** The engine may not know a zone of the browser: then times are those of the role's zone. */
+async function goTo(connection: RoleConnection, zone: string): Promise<void> {
+  connection.zone = zone;
+  const sql = zone === '' ? 'RESET TimeZone' : `SET TimeZone = '${zone}'`;
+  await connection.client.query(sql).catch(async (error: unknown) => {
+    if ((error as DatabaseError).code === '22023') return;
+    await hangUp(connection.client);
+    throw failureOf(error);
+  });
+}
+
+interface RoleConnection {
+  readonly client: Client;
+  readonly openedMs: number;
+  /** The time zone that it is in; '': the role's. */
+  zone: string;
+  /** Runs while it is idle, and closes it. */
+  idle: NodeJS.Timeout | undefined;
+}
+
+/** The connections of one session to Headgate's SQL port: those that are idle are kept for a while, a bounded number of them. */
+class RoleConnections {
+  readonly config: ClientConfig;
+  #idle: RoleConnection[] = [];
+  #closed = false;
+
+  constructor(config: ClientConfig) {
+    this.config = config;
+  }
+
+  /** An idle one, or else a new one. */
+  async take(): Promise<RoleConnection> {
+    const connection = this.#idle.pop();
+    clearTimeout(connection?.idle);
+    return connection ?? this.openAgain();
+  }
+
+  /** A new one, of a role that has logged in before: it may no longer, or the session has ended. */
+  async openAgain(): Promise<RoleConnection> {
+    if (this.#closed) throw new Refused('login_required');
+    try {
+      return await this.open();
+    } catch (error) {
+      // The password was changed, or it was dropped.
+      const isRefused = error instanceof SqlFailure && error.error.sqlstate.startsWith('28');
+      throw isRefused ? new Refused('login_required') : error;
+    }
+  }
+
+  async open(): Promise<RoleConnection> {
+    const client = new Client(this.config);
+    client.on('error', () => {});
+    try {
+      await client.connect();
+      const connection = { client, openedMs: performance.now(), zone: '', idle: undefined };
+      client.once('end', () => this.#drop(connection));
+      return connection;
+    } catch (error) {
+      void hangUp(client);
+      throw failureOf(error);
+    }
+  }
+
+  /** For the next `take`, unless it is old, or enough of them are idle. */
+  keep(connection: RoleConnection): void {
+    const isOld = performance.now() - connection.openedMs > limits.consoleConnectionMs;
+    if (this.#closed || isOld || this.#idle.length >= limits.consoleConnectionsMax)
+      return void hangUp(connection.client);
+    connection.idle = setTimeout(() => this.#drop(connection), limits.consoleConnectionIdleMs);
+    this.#idle.push(connection);
+  }
+
+  /** Closes it, if it is idle. */
+  #drop(connection: RoleConnection): void {
+    if (!this.#idle.includes(connection)) return;
+    clearTimeout(connection.idle);
+    this.#idle = this.#idle.filter((it) => it !== connection);
+    void hangUp(connection.client);
+  }
+
+  /** Those that are idle; the others as soon as their statements have ended. */
+  close(): void {
+    this.#closed = true;
+    for (const connection of this.#idle) this.#drop(connection);
+  }
+}
+
+/** How many statements run for the sessions of the console: so many at one time, and fewer of one role. */
+export class RunningStatements {
+  #all = 0;
+  readonly #ofRole = new Map<string, number>();
+
+  /** `role`: whose sessions they are counted for. A request that is sent on its behalf counts as one. */
+  async run<T>(role: string, work: () => Promise<T>): Promise<T> {
+    const own = this.#ofRole.get(role) ?? 0;
+    if (this.#all >= limits.consoleStatementsMax || own >= limits.consoleRoleStatementsMax)
+      throw new Refused('overloaded');
+    this.#all += 1;
+    this.#ofRole.set(role, own + 1);
+    try {
+      return await work();
+    } finally {
+      this.#all -= 1;
+      const left = (this.#ofRole.get(role) ?? 1) - 1;
+      if (left === 0) this.#ofRole.delete(role);
+      else this.#ofRole.set(role, left);
+    }
+  }
+}
+
+/** No other statement of the console uses it: their search_path has PostgreSQL's own names alone. Headgate's statements read it, too. */
+const usesCatalog = (sql: string): boolean => /headgate|^\s*(?:show|explain)\s/i.test(sql);
+
+/**
+ * The owner of a database that has no schema headgate can make a schema of that name, and the console would run the code in it with the rights of
+ * whoever opens an address there. `role`: Headgate's. Resolves if the schema was made by it, or by one that may do anything anyway; throws SqlFailure.
+ */
+async function refuseOtherCatalog(client: Client, role: string): Promise<void> {
+  const { rows } = await client.query<{ trusted: boolean | null }>(catalogTrust(role));
+  const { trusted = null } = rows[0] ?? {};
+  if (trusted === null)
+    throw new SqlFailure({ sqlstate: '42P01', message: 'this database has no schema headgate' });
+  if (trusted) return;
+  const message =
+    'the schema headgate of this database was not made by Headgate, and what is in it is not run';
+  throw new SqlFailure({ sqlstate: '42501', message });
+}
+
+/**
+ * One row: `trusted` is null if there is no such schema. Only its owner can replace a schema, so that of a trusted owner stays. As in
+ * catalog/rights.ts, a Headgate that is no superuser trusts the owner of the database, too, who may have made the schema for it.
+ */
+function catalogTrust(role: string): string {
+  const its = quoteLiteral(role);
+  return `select (
+    select ${trustedSql('o.oid')} or o.rolname = ${its} or (
+      (o.oid = d.datdba or o.rolname = 'pg_database_owner')
+      and not exists (select from pg_roles h where h.rolname = ${its} and h.rolsuper))
+    from pg_namespace n join pg_roles o on o.oid = n.nspowner join pg_database d on d.datname = current_database()
+    where n.nspname = 'headgate') as trusted`;
 }

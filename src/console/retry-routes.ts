@@ -11,10 +11,9 @@ import type { RetryState, SqlTable } from './api.ts';
 import { readObject, readRetry } from './body.ts';
 import { writeJson } from './headers.ts';
 import { literal } from './quote.ts';
-import type { Asked, RequestSessions } from './request-sessions.ts';
+import type { Asked, RequestSessions, SqlRunner } from './request-sessions.ts';
 import { whereKept } from './kept-filter.ts';
 import type { KeptFilter } from './kept-filter.ts';
-import type { SqlRunner } from './sql.ts';
 
 export class RetryRoutes {
   readonly #requests: RequestSessions;

@@ -1,6 +1,7 @@
 /**
  * One statement on one connection, as a query object of node-postgres: its result is kept as the texts that the engine
- * wrote, up to a limit of rows and bytes. Takes SQL, returns tables, notices and how it ended; refuses nothing itself.
+ * wrote, up to a limit of rows and bytes. Takes SQL, returns tables, notices and how it ended, and of an end that is none of the statement's own what is
+ * answered: SqlFailure with the engine's words, or Refused: `engine_unavailable`, `answer_too_large`.
  *
  * Read only: the extended protocol, one statement, and one row more than is shown. Otherwise the simple protocol; excess
  * rows are read and discarded, because a statement that is cut off may or may not have taken effect.
@@ -10,6 +11,8 @@ import type { Client, Connection, DatabaseError } from 'pg';
 import type { NoticeMessage } from 'pg-protocol/dist/messages.js';
 import { limits } from '../config/limits.ts';
 import { readInTurn } from '../engine/close-client.ts';
+import { isConnectionLost } from '../engine/sqlstate.ts';
+import { Refused, SqlFailure } from '../errors/refusals.ts';
 import type { SqlColumn, SqlNotice, SqlTable } from './api.ts';
 
 /** How a statement ended. */
@@ -132,4 +135,52 @@ export class BoundedQuery {
     if (this.tables.length < limits.consoleResultTablesMax)
       this.tables.push({ columns, rows, command, more });
   }
+}
+
+/** What is answered to a statement that failed. `write`: it may have taken effect. */
+export function failedEnd(end: Exclude<ReadEnd, { readonly kind: 'done' }>, write: boolean): Error {
+  switch (end.kind) {
+    case 'failed':
+      return failureOf(end.error);
+    case 'too_large':
+      return new Refused(
+        'answer_too_large',
+        write ? 'the answer is larger than 8 MiB; the statement may have taken effect' : undefined,
+      );
+    case 'copying':
+      return new SqlFailure({
+        sqlstate: '0A000',
+        message: 'COPY … FROM STDIN and TO STDOUT are not possible here',
+      });
+    case 'late': {
+      const message = `the statement ran longer than ${limits.consoleStatementMs / 1_000} s and was cancelled`;
+      return new SqlFailure({ sqlstate: '57014', message });
+    }
+  }
+}
+
+/** The same for an error of node-postgres. */
+export function failureOf(error: unknown): Error {
+  if (error instanceof Refused || error instanceof SqlFailure) return error;
+  const { code, message, severity, detail, hint, position } = error as DatabaseError;
+  // node-postgres' own error if a password is required and none was given, or the server does not know it.
+  if (message.startsWith('SASL'))
+    return new SqlFailure({ sqlstate: '28P01', message: 'password authentication failed' });
+  // An error without severity is not from the engine: the connection was refused or lost, or it is a bug.
+  if (severity === undefined || code === undefined) {
+    const lost =
+      code !== undefined ||
+      /^(?:Connection terminated|Client has encountered|Client was closed|timeout expired|the connection was lost)/.test(
+        message,
+      );
+    return lost || !(error instanceof Error) ? new Refused('engine_unavailable') : error;
+  }
+  if (isConnectionLost(error)) return new Refused('engine_unavailable');
+  return new SqlFailure({
+    sqlstate: code,
+    message,
+    ...(detail === undefined ? {} : { detail }),
+    ...(hint === undefined ? {} : { hint }),
+    ...(position === undefined ? {} : { position: Number(position) }),
+  });
 }

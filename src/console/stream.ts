@@ -9,8 +9,7 @@ import { Refused } from '../errors/refusals.ts';
 import type { TailSource } from '../observe/tail.ts';
 import type { TailEvent } from './api.ts';
 import { noStore } from './headers.ts';
-import type { Asked, RequestSessions } from './request-sessions.ts';
-import type { SqlRunner } from './sql.ts';
+import type { Asked, RequestSessions, SqlRunner } from './request-sessions.ts';
 import { tableKey, watchTail } from './tail.ts';
 import type { TailRights } from './tail.ts';
 

@@ -5,8 +5,7 @@ import { onEnd } from '../../test/support/cleanup.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { mostReadInOneTurn } from '../../test/support/read-in-turn.ts';
 import { limits } from '../config/limits.ts';
-import { RunningStatements } from './running-statements.ts';
-import { SqlRunner } from './sql.ts';
+import { RunningStatements, SqlRunner } from './request-sessions.ts';
 
 test('the console reads a large SQL result in bounded pieces, so that other sessions are served meanwhile', async (t) => {
   const { clientConfig, name } = await testDatabase(t);
