@@ -2,8 +2,7 @@
 import type { TailLine } from '../observe/tail.ts';
 import type { Cause } from '../types/cause.ts';
 import type { HmacForm, TriedRequest } from './custom-hmac.ts';
-import type { RequestResult } from './request-filter.ts';
-import type { KeptFilter } from './kept-filter.ts';
+import type { KeptFilter, RequestResult } from './request-filter.ts';
 
 /** GET /console/api/login: how to log in. */
 export interface LoginInfo {

@@ -8,8 +8,8 @@ import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import type { ListCall, RetryCall, SqlCall } from './api.ts';
 import type { HeldQuestion } from '../observe/tail.ts';
-import { anyKept } from './kept-filter.ts';
-import type { KeptFilter } from './kept-filter.ts';
+import { anyKept } from './request-filter.ts';
+import type { KeptFilter } from './request-filter.ts';
 
 export type BodyMembers = Readonly<Record<string, unknown>>;
 

@@ -2,8 +2,8 @@
  * What a list of requests shows, as it stands in the page's address: filters, the range of time, the request that is open beside it. Names
  * are short, values are those of PostgreSQL and of the API, times are UTC. Pure.
  */
-import { anyKept } from './kept-filter.ts';
-import type { KeptFilter } from './kept-filter.ts';
+import { anyKept } from './request-filter.ts';
+import type { KeptFilter } from './request-filter.ts';
 
 /** Everything but the request that is open. '' is no filter. */
 export interface ListAddress {

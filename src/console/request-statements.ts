@@ -1,12 +1,11 @@
 /**
  * What the database knows of requests: refused ones (headgate.rejected_requests) and handshakes (headgate.handshakes), as the role that has
- * logged in sees them, in the order of the list (request-filter.ts) that a filter matches (kept-filter.ts). A text is looked for in a bounded number of requests at a time. Takes
+ * logged in sees them, in the order of the list that a filter matches (request-filter.ts). A text is looked for in a bounded number of requests at a time. Takes
  * filters, returns SQL. Pure; like statements.ts, each statement means the same in psql.
  */
-import { ofTableAndTime, holdsText, refusedConditions, where, whereKept } from './kept-filter.ts';
-import type { KeptFilter } from './kept-filter.ts';
+import { ofTableAndTime, holdsText, rankOf, refusedConditions, where, whereKept } from './request-filter.ts';
+import type { KeptFilter } from './request-filter.ts';
 import { literal, time } from './quote.ts';
-import { rankOf } from './request-filter.ts';
 import { owned, reasonOf } from './statements.ts';
 
 type ListPlace = readonly [number, string];

@@ -12,8 +12,8 @@ import { readObject, readRetry } from './body.ts';
 import { writeJson } from './headers.ts';
 import { literal } from './quote.ts';
 import type { Asked, RequestSessions, SqlRunner } from './request-sessions.ts';
-import { whereKept } from './kept-filter.ts';
-import type { KeptFilter } from './kept-filter.ts';
+import { whereKept } from './request-filter.ts';
+import type { KeptFilter } from './request-filter.ts';
 
 export class RetryRoutes {
   readonly #requests: RequestSessions;

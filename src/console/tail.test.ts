@@ -6,7 +6,7 @@ import type { Observation } from '../observe/observations.ts';
 import type { TailBatch, TailLine } from '../observe/tail.ts';
 import type { ListAnswer, TailEvent } from './api.ts';
 import { listRequests } from './request-list.ts';
-import { anyKept } from './kept-filter.ts';
+import { anyKept } from './request-filter.ts';
 import { OutcomeTail } from './tail-source.ts';
 import { tableKey, watchTail } from './tail.ts';
 import type { TailRights } from './tail.ts';

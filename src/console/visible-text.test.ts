@@ -5,7 +5,7 @@ import { prettyJson } from './pretty.ts';
 import { identifier, literal, shellWord } from './quote.ts';
 import { aboutText, agoText, counted, cut, digitsText, hexLines, pieces, sizeText } from './visible-text.ts';
 import { createEndpoint } from './new-endpoint.ts';
-import { anyKept } from './kept-filter.ts';
+import { anyKept } from './request-filter.ts';
 import { listHandshakes, listKept } from './request-statements.ts';
 import { addressOf, wordsOf } from './list-address.ts';
 import { explainValidate, mayHoldSecret, withoutSecrets } from './statements.ts';

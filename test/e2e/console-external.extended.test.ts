@@ -7,7 +7,7 @@ import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { Client } from 'pg';
 import type { RetryState, SqlResponse, TailEvent, TestAnswer } from '../../src/console/api.ts';
-import { anyKept } from '../../src/console/kept-filter.ts';
+import { anyKept } from '../../src/console/request-filter.ts';
 import type { HeldRequest, TailLine } from '../../src/observe/tail.ts';
 import { ask, openBrowser, openPage, post } from '../support/console.ts';
 import { explainsAndRetries, makesAnEndpoint } from '../support/console-walk.ts';

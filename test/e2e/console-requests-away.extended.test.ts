@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { anyKept } from '../../src/console/kept-filter.ts';
+import { anyKept } from '../../src/console/request-filter.ts';
 import type { ListAnswer } from '../../src/console/api.ts';
 import { openBrowser, openPage, post } from '../support/console.ts';
 import { startHeadgate } from '../support/headgate.ts';

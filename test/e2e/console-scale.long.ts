@@ -9,7 +9,7 @@ import type { TestContext } from 'node:test';
 import type { Client } from 'pg';
 import type { Page } from 'playwright-core';
 import { readOrder, orderOf } from '../../src/console/newest-rows.ts';
-import { anyKept } from '../../src/console/kept-filter.ts';
+import { anyKept } from '../../src/console/request-filter.ts';
 import { countKept, listKept } from '../../src/console/request-statements.ts';
 import { rowPage } from '../../src/console/row-pages.ts';
 import type { RowPlace } from '../../src/console/row-pages.ts';

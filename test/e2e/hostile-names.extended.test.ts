@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { earlierArrivals, readArrival, rowsOfArrival } from '../../src/console/accepted-rows.ts';
-import { anyKept } from '../../src/console/kept-filter.ts';
+import { anyKept } from '../../src/console/request-filter.ts';
 import {
   countHandshakes,
   countKept,
