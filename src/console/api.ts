@@ -64,6 +64,8 @@ export interface Me {
   readonly engine: string;
   /** For psql: host, port and role. */
   readonly psql: string;
+  /** Of refusals, by which requests may be filtered. */
+  readonly codes: readonly string[];
 }
 
 /** POST /console/api/sql. */

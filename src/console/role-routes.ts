@@ -6,6 +6,9 @@
 import type { Machine, Me, SqlCall, SqlTable } from './api.ts';
 import { readObject, readOids, readSqlCall } from './body.ts';
 import { writeJson } from './headers.ts';
+import { isWorthKeeping, refusals, restsOnCatalog } from '../errors/refusals.ts';
+import type { RefusalCode } from '../errors/refusals.ts';
+import { consoleRefusals } from '../errors/refusals-console.ts';
 import { goneOf } from './request-sessions.ts';
 import type { Asked, RequestSessions } from './request-sessions.ts';
 import { visibleTables } from './statements.ts';
@@ -16,7 +19,10 @@ export interface RoleAnswers {
   /** Why requests for these tables cannot be taken, by oid: of those alone for which they cannot. */
   unusable(database: string, oids: readonly number[]): Promise<Readonly<Record<string, string>>>;
   /** What is the same for all sessions. */
-  about(role: string, database: string): Omit<Me, 'role' | 'superuser' | 'database' | 'shared' | 'login'>;
+  about(
+    role: string,
+    database: string,
+  ): Omit<Me, 'role' | 'superuser' | 'database' | 'shared' | 'login' | 'codes'>;
 }
 
 export class RoleRoutes {
@@ -42,6 +48,7 @@ export class RoleRoutes {
       database: database ?? who.database,
       shared: login.maker !== null,
       login: login.id,
+      codes: filterCodes,
       ...this.#answers.about(who.user, who.database),
     };
     writeJson(asked.response, 200, me);
@@ -80,4 +87,13 @@ export class RoleRoutes {
     const answer = await this.#requests.run(asked, () => runner.run(call, goneOf(asked.response)));
     return answer === null ? null : (answer.tables[0]?.rows ?? []);
   }
+}
+
+/** Every one but those of the console itself: first those that a table and its check decide, then what else is kept for the owner of a table. */
+const filterCodes = (Object.keys(refusals) as RefusalCode[])
+  .filter((code) => !Object.hasOwn(consoleRefusals, code))
+  .toSorted((a, b) => placeOf(a) - placeOf(b));
+
+function placeOf(code: RefusalCode): number {
+  return (isWorthKeeping(code) ? 0 : 2) + (restsOnCatalog(code) ? 0 : 1);
 }

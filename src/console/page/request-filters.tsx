@@ -11,6 +11,7 @@ import { Text } from './text.tsx';
 import { Icon } from './icons.tsx';
 import { Chosen, Menu } from './menu.tsx';
 import { SearchField } from './find-text.tsx';
+import { me } from './server.ts';
 import { useTyped } from './text-filter.ts';
 import { isPhone } from './window.ts';
 import { isoOf, timeText } from './time-zone.ts';
@@ -95,7 +96,12 @@ function Chips({ address, senders, set }: Props): JSX.Element {
   return (
     <>
       <EndpointChip address={address} set={set} />
-      <ChoiceChip label="Code" value={address.code} choices={codes} set={(code) => set({ code })} />
+      <ChoiceChip
+        label="Code"
+        value={address.code}
+        choices={(me.value?.codes ?? []).map((code) => [code, code])}
+        set={(code) => set({ code })}
+      />
       <ChoiceChip
         label="Sender"
         value={address.sender}
@@ -352,27 +358,3 @@ function TimeChip({ address, set }: Pick<Props, 'address' | 'set'>): JSX.Element
 }
 
 const shown = (iso: string): string => (Number.isNaN(Date.parse(iso)) ? '…' : timeText(Date.parse(iso)));
-
-const codes: readonly (readonly [string, string])[] = [
-  'signature_failed',
-  'row_refused',
-  'payload_undecodable',
-  'body_not_json',
-  'body_not_form',
-  'no_column_matched',
-  'key_unknown',
-  'delivery_differs',
-  'delivery_id_missing',
-  'version_missing',
-  'body_too_large',
-  'not_found',
-  'method_not_allowed',
-  'malformed_encoding',
-  'encoding_unsupported',
-  'rate_limited',
-  'engine_unavailable',
-  'lane_full',
-  'table_unusable',
-  'deadline',
-  'commit_unknown',
-].map((code) => [code, code]);
