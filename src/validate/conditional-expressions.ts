@@ -2,10 +2,9 @@
  * Logical operators and conditional expressions: AND, OR, NOT, CASE, COALESCE, IS …, GREATEST, LEAST, and ARRAY. Takes a node and the closures of its
  * arguments; returns its closure. AND, OR, CASE and COALESCE evaluate their arguments in order, and no more of them than they need.
  */
-import type { Evaluate } from './program.ts';
 import { EvaluationError } from './errors.ts';
 import { comparisons } from './functions-comparison.ts';
-import type { Node, NodeOf } from './node.ts';
+import type { Evaluate, Node, NodeOf } from './node.ts';
 import type { Value } from './types.ts';
 
 export function logic(node: Node, args: readonly Evaluate[]): Evaluate {

@@ -2,11 +2,10 @@
  * Equality and the constructs that rest on it: IS DISTINCT FROM, NULLIF, ANY and ALL. Takes a node and the closures of its arguments; returns its
  * closure. If a secret is involved, values are compared in constant time, and every item of a list is.
  */
-import type { Evaluate } from './program.ts';
 import { checkItems, equalTo } from './functions-checks.ts';
 import type { FunctionRow, Implementation } from './function-table.ts';
 import { constantTimeEquality } from './functions-comparison.ts';
-import type { Node, NodeOf } from './node.ts';
+import type { Evaluate, Node, NodeOf } from './node.ts';
 import type { Value } from './types.ts';
 
 function secretEquality(row: FunctionRow, args: readonly Node[]): Implementation | null {

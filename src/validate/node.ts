@@ -1,4 +1,5 @@
-/** The typed tree, which build.ts builds: equal subtrees are one node. */
+/** The typed tree, which build.ts builds: equal subtrees are one node; and what a node becomes (compile.ts). */
+import type { CheckRequest } from '../types/request.ts';
 import { type FunctionRow } from './function-table.ts';
 import { type StaticType, type Value } from './types.ts';
 import { type TestWord } from './syntax.ts';
@@ -78,6 +79,19 @@ export type Node = NodeFacts &
 export type NodeOf<K extends Node['kind']> = Extract<Node, { kind: K }>;
 /** A node as it is requested: the facts are filled in. */
 export type NodeDraft = Node extends infer N ? (N extends Node ? Omit<N, keyof NodeFacts> : never) : never;
+
+/** One request under evaluation. */
+export interface Context {
+  request: CheckRequest;
+  /** The values of the headers that the expression names, by their slots. */
+  readonly headers: readonly (string | null)[];
+  /** Values that several places need; undefined until computed. */
+  readonly shared: (Value | undefined)[];
+  /** What its functions may still read, in bytes or characters. */
+  left: number;
+}
+
+export type Evaluate = (context: Context) => Value;
 
 export function childrenOf(node: Node): readonly Node[] {
   return 'args' in node ? node.args : [];
