@@ -5,7 +5,7 @@
  */
 import { limits } from '../config/limits.ts';
 import { printTextArray } from './arrays.ts';
-import { Compiler, HeaderSlots, noContext } from './compile.ts';
+import { foldedValue, withoutRequest } from './compile.ts';
 import { sizeOfConstant } from './cost.ts';
 import { EvaluationError, ExpressionError } from './errors.ts';
 import { castRow } from './functions.ts';
@@ -17,11 +17,11 @@ import { Decimal, printDecimal } from './numeric.ts';
 import { printedType } from './types.ts';
 import type { StaticType, TypeName, Value } from './types.ts';
 
-const noValues = { secrets: new Map<string, string>(), publicUrl: null };
-
 export class Builder {
   readonly #byKey = new Map<string, Node>();
   #foldedBytes = 0;
+  /** Bounds what the constant parts read together. */
+  readonly #constants = withoutRequest();
 
   constant(value: Value, type: StaticType, at: number, literals: Iterable<number> = []): Node {
     // A constant that only gets another type shares its set: of a list of equal ones, none is copied for each of them.
@@ -86,9 +86,7 @@ export class Builder {
         hint: `Together they may have ${limits.expressionFoldedBytesMax} bytes.`,
       });
     }
-    const value = raisedAt(node.at, () =>
-      new Compiler(noValues, new HeaderSlots()).compile(node).evaluate(noContext),
-    );
+    const value = raisedAt(node.at, () => foldedValue(node, this.#constants));
     return this.constant(value, node.type, node.at, literalsOf(childrenOf(node)));
   }
 

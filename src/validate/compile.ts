@@ -72,7 +72,7 @@ class Program {
 }
 
 /** The headers that an expression names, with their values in the request under evaluation. */
-export class HeaderSlots {
+class HeaderSlots {
   readonly names: string[] = [];
   readonly values: (string | null)[] = [];
 
@@ -126,6 +126,13 @@ export function constantValue(node: Node, values: BoundValues): Value {
   }
 }
 
+/** The value of a node whose parts are constants. Throws EvaluationError. */
+export function foldedValue(node: Node, constants: Context): Value {
+  return new Compiler(noValues, new HeaderSlots(), null, constants).compile(node).evaluate(constants);
+}
+
+const noValues: BoundValues = { secrets: new Map(), publicUrl: null };
+
 /** Wraps the closure of every node as it is created, for EXPLAIN VALIDATE. */
 export type Trace = (node: Node, closure: Evaluate) => Evaluate;
 
@@ -135,18 +142,26 @@ export function programOf(root: Node, values: BoundValues, trace: Trace | null =
   return new Program(evaluate, headers, shared);
 }
 
-export class Compiler {
+class Compiler {
   readonly #values: BoundValues;
   readonly #headers: HeaderSlots;
   readonly #closures = new Map<number, Evaluate>();
   readonly #uses = new Map<number, number>();
   readonly #trace: Trace | null;
+  /** In which everything is computed that is the same for every request. */
+  readonly #constants: Context;
   #shared = 0;
 
-  constructor(values: BoundValues, headers: HeaderSlots, trace: Trace | null = null) {
+  constructor(
+    values: BoundValues,
+    headers: HeaderSlots,
+    trace: Trace | null = null,
+    constants: Context = withoutRequest(),
+  ) {
     this.#values = values;
     this.#headers = headers;
     this.#trace = trace;
+    this.#constants = constants;
   }
 
   /** The closure of a whole tree, and how many shared values its context must have. */
@@ -165,7 +180,7 @@ export class Compiler {
     const known = this.#closures.get(node.id);
     if (known !== undefined) return known;
     let closure = this.#build(node);
-    if (!node.varies && node.kind !== 'constant') closure = computedNow(closure);
+    if (!node.varies && node.kind !== 'constant') closure = computedIn(this.#constants, closure);
     else if (this.#isWorthSharing(node)) closure = sharedAt(this.#shared++, closure);
     if (this.#trace !== null) closure = this.#trace(node, closure);
     this.#closures.set(node.id, closure);
@@ -179,7 +194,7 @@ export class Compiler {
 
   /** The values of arguments that are the same for every request. */
   #known(args: readonly Node[]): (Value | undefined)[] {
-    return args.map((arg) => (arg.varies ? undefined : this.#closure(arg)(noContext)));
+    return args.map((arg) => (arg.varies ? undefined : this.#closure(arg)(this.#constants)));
   }
 
   #build(node: Node): Evaluate {
@@ -245,7 +260,7 @@ export class Compiler {
   /** The value of a node that is the same for every request; null also if it raises an error. */
   #valueOf(node: Node): Value {
     try {
-      return this.#closure(node)(noContext);
+      return this.#closure(node)(this.#constants);
     } catch {
       return null;
     }
@@ -270,7 +285,10 @@ export class Compiler {
   }
 }
 
-export const noContext = {} as Context;
+/** For what is the same for every request: all that is computed in it may read as much as one request. */
+export function withoutRequest(): Context {
+  return { request: noRequest, headers: [], shared: [], left: limits.expressionReadBytesMax };
+}
 
 const noRequest: CheckRequest = {
   method: '',
@@ -359,17 +377,24 @@ function counted(closure: Evaluate, weight: number): Evaluate {
     const value = closure(context);
     if (isLong(value)) {
       context.left -= weight * value.length;
-      if (context.left < 0)
-        throw new EvaluationError('54000', 'the expression reads too much of this request');
+      if (context.left < 0) throw readsTooMuch(context);
     }
     return value;
   };
 }
 
+function readsTooMuch({ request }: Context): EvaluationError {
+  const what =
+    request === noRequest
+      ? 'the constant parts of the expression read too much'
+      : 'the expression reads too much of this request';
+  return new EvaluationError('54000', what);
+}
+
 /** Computes at once; an error is kept, and raised where the value is needed. */
-function computedNow(closure: Evaluate): Evaluate {
+function computedIn(constants: Context, closure: Evaluate): Evaluate {
   try {
-    return always(closure(noContext));
+    return always(closure(constants));
   } catch (error) {
     return () => {
       throw error;

@@ -282,3 +282,22 @@ test('a VALIDATE expression that would read a long body too often refuses it, an
   const why = explainRefusal(all, { secrets: new Map(), publicUrl: null }, signed(largest, 'k19'));
   assert.match(why.reason, /reads too much of this request/);
 });
+
+test('constant parts together read no more than one request', () => {
+  /** Each of the items is compared with the value, of which `bytes` are read. */
+  const compared = (value: string, bytes: number, share: number) => {
+    const number = Math.ceil((limits.expressionReadBytesMax / bytes) * share);
+    const items = Array.from({ length: number }, (_, i) => `'\\x${i.toString(16).padStart(4, '0')}'`);
+    return `${check} AND convert_to(${value}, 'UTF8') NOT IN (${items.join(', ')})`;
+  };
+  const literal = (share: number) => compared("repeat('a', 1000000)", 1_000_000, share);
+  const { sqlstate, message } = refusal(literal(1.1));
+  assert.equal(sqlstate, '54000');
+  assert.match(message, /constant parts .* read too much/);
+  assert.equal(accepts(literal(0.4), request(['x', 'key'])), true);
+  // What is made of a secret is computed when its table is read; the check accepts nothing then.
+  const secret = 'k'.repeat(limits.secretBytesMax);
+  const ofSecret = (share: number) => compared('repeat(s, 16)', secret.length * 16, share);
+  assert.equal(accepts(ofSecret(0.4), request(['x', secret]), secret), true);
+  assert.equal(accepts(ofSecret(1.1), request(['x', secret]), secret), false);
+});
