@@ -4,7 +4,7 @@
  * each Headgate reports what it sees; alerts about this Headgate alone are always reported.
  */
 import { randomUUID } from 'node:crypto';
-import type { CatalogDatabases } from '../catalog/databases.ts';
+import type { Catalog } from '../catalog/catalog.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 import { keyOf } from './conditions.ts';
@@ -28,10 +28,10 @@ export interface ClaimSource {
 }
 
 export class SharedAlerts implements ClaimSource {
-  readonly #databases: Pick<CatalogDatabases, 'asked'>;
+  readonly #databases: Pick<Catalog, 'asked'>;
   readonly #me = randomUUID();
 
-  constructor(databases: Pick<CatalogDatabases, 'asked'>) {
+  constructor(databases: Pick<Catalog, 'asked'>) {
     this.#databases = databases;
   }
 

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { Client } from 'pg';
 import { onEnd } from '../../test/support/cleanup.ts';
 import { embeddedBin, startServer } from '../../test/support/server.ts';
-import type { CatalogDatabases } from '../catalog/databases.ts';
+import type { Catalog } from '../catalog/catalog.ts';
 import { slotsOf } from './database-conditions.ts';
 
 test('logical replication slots are reported with their lag and their loss', async (t) => {
@@ -14,7 +14,7 @@ test('logical replication slots are reported with their lag and their loss', asy
   await client.connect();
   onEnd(t, 'client', () => client.end());
   const asked = async (_: string, sql: string) => (await client.query(sql)).rows;
-  const databases = { asked } as unknown as Pick<CatalogDatabases, 'asked'>;
+  const databases = { asked } as unknown as Pick<Catalog, 'asked'>;
   const slots = () => slotsOf(databases, 'postgres');
   assert.deepEqual(await slots(), []);
   await client.query(`SELECT pg_create_logical_replication_slot('reader', 'pgoutput'),

@@ -2,7 +2,7 @@
  * What a database that has the catalog is asked for the alerts: who follows its log and how far behind they are, which tables lack deliveries that were
  * announced, and which have been silent for longer than usual. Each answer is null if it is not known at present. Reads only.
  */
-import type { CatalogDatabases } from '../catalog/databases.ts';
+import type { Catalog } from '../catalog/catalog.ts';
 import { limits } from '../config/limits.ts';
 import type { ReplicationSlot, OpenGap, Labels, SilentTable } from './rules.ts';
 
@@ -23,7 +23,7 @@ const slotsSql = `
 
 /** The logical slots, except temporary ones. Too much is half of what the server lets a slot hold, or `alertSlotBytesMax` if that is unlimited. */
 export async function slotsOf(
-  databases: Pick<CatalogDatabases, 'asked'>,
+  databases: Pick<Catalog, 'asked'>,
   database: string,
 ): Promise<readonly ReplicationSlot[] | null> {
   const rows = await databases.asked<SlotRow>(database, slotsSql).catch(() => null);
@@ -49,7 +49,7 @@ const gapsSql = `
 
 /** Tables with the option `reconcile`: deliveries of the last seven days that are missing for more than an hour, and a log that could not be read three times in a row. */
 export async function openGaps(
-  databases: Pick<CatalogDatabases, 'asked'>,
+  databases: Pick<Catalog, 'asked'>,
   database: string,
 ): Promise<readonly OpenGap[] | null> {
   const rows = await databases.asked<GapRow>(database, gapsSql).catch(() => null);
@@ -95,7 +95,7 @@ const silentSql = `
  * pause of more than six hours, and at least ten such minutes. After a week of silence, a table no longer counts.
  */
 export async function silentTables(
-  databases: Pick<CatalogDatabases, 'asked'>,
+  databases: Pick<Catalog, 'asked'>,
   database: string,
   upMinutes: number,
   isKnown: (labels: Labels) => boolean,

@@ -21,7 +21,7 @@ import { createMachine } from '../console/machine.ts';
 import { doorAt } from '../host/ports.ts';
 import type { WebhookDoor } from './webhook-doors.ts';
 import { createPost } from '../access/outgoing.ts';
-import type { CatalogDatabases } from '../catalog/databases.ts';
+import type { Catalog } from '../catalog/catalog.ts';
 import { limits } from '../config/limits.ts';
 import { monotonicMs } from '../observe/context.ts';
 import { diskSpace } from '../host/disk-space.ts';
@@ -38,7 +38,7 @@ interface AdminParts {
   readonly sql: { readonly host: string; readonly port: number };
   readonly gateway: { readonly host: string; readonly port: number };
   readonly metrics: Metrics;
-  readonly databases: ConsoleParts['databases'] & Pick<CatalogDatabases, 'asked'>;
+  readonly databases: ConsoleParts['databases'] & Pick<Catalog, 'asked'>;
   readonly signs: ObservedConditions;
   /** Of this process only. */
   readonly tail: TailSource;

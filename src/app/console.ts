@@ -20,7 +20,7 @@ import { consoleIsOn } from '../host/door-settings.ts';
 import { pageFolder } from './program-files.ts';
 import { ownBase } from '../ddl/endpoints.ts';
 import { replayed } from '../console/replay.ts';
-import type { CatalogDatabases } from '../catalog/databases.ts';
+import type { Catalog } from '../catalog/catalog.ts';
 import { shownOf } from '../catalog/role-queries.ts';
 import type { ReplayListener } from '../console/replay.ts';
 import { makeSecret, senderInfos, sendTest, whichSender, wrongSecret } from '../console/senders.ts';
@@ -35,7 +35,7 @@ export interface ConsoleParts {
   readonly listen: { readonly host: string; readonly port: number } | null;
   readonly sql: { readonly host: string; readonly port: number };
   readonly gateway: { readonly host: string; readonly port: number };
-  readonly databases: ReplayListener['databases'] & Pick<CatalogDatabases, 'get'>;
+  readonly databases: ReplayListener['databases'] & Pick<Catalog, 'get'>;
   readonly tail: TailSource;
   readonly held: (of: HeldQuestion) => Promise<HeldRequest | null>;
   readonly health: () => Promise<Health>;

@@ -107,7 +107,7 @@ export async function openService({
   const [listen, sql] = [listener.address, sqlDoor.address];
   const doorsSoFar = { listener, sql, gateway: gateway.address, metrics };
   const made = await openCertificate({ ...deps, ...shared }, reloadOf(guards, listener, settings), closer);
-  const seen = { databases: catalog.databases, signs, tail, ready: whyNotReady, certificate: made.standing };
+  const seen = { databases: catalog, signs, tail, ready: whyNotReady, certificate: made.standing };
   const { admin, console } = await openAdminPort(
     {
       ...shared,
@@ -162,11 +162,7 @@ function factsOf(engine: Engine, { publicUrl }: Settings): object {
 function unavailableOf(engine: Engine, writes: WriteWatch | null, deps: OpenWebhooks<WebhookDoor>) {
   const inProcesses = deps.listener.listeners?.unavailable ?? null;
   return (
-    engine.unavailable ??
-    engine.readOnly ??
-    writes?.unavailable ??
-    deps.catalog.databases.unavailable ??
-    inProcesses
+    engine.unavailable ?? engine.readOnly ?? writes?.unavailable ?? deps.catalog.unavailable ?? inProcesses
   );
 }
 
@@ -225,8 +221,7 @@ async function openSqlAndEvents(
 
 /** For the SQL door and for POST /v1/sql. `releaseMore` releases connections to a database that were opened later. */
 function createSqlRewriter(deps: ServerParts, releaseMore: (database: string) => Promise<void>): RewriteSql {
-  const { settings, sealing, listener } = deps;
-  const { databases } = deps.catalog;
+  const { settings, sealing, listener, catalog: databases } = deps;
   const context = new StatementContext({
     settings,
     databases,
@@ -269,7 +264,7 @@ async function openEvents(
         null,
       sql: rooms.sql,
       events: rooms.events,
-      tokens: own ? askTokens(deps.catalog.databases) : null,
+      tokens: own ? askTokens(deps.catalog) : null,
     },
     metrics: null,
     observe,

@@ -122,7 +122,7 @@ export async function openWebhookRooms<Door extends Closable>(
     observe,
     clock,
   });
-  closer.add('catalog', () => catalog.databases.close());
+  closer.add('catalog', () => catalog.close());
   const name = oneOfSeveral?.commitName;
   const pools = new CommitPools(commitEngine(engine, logins), limits, name, observe);
   closer.add('commit connections', () => pools.close());
@@ -145,7 +145,7 @@ export async function openWebhookRooms<Door extends Closable>(
 
   // Waits for an engine that is reachable, so that ready means ready, and a proxy sees a starting Headgate as down rather than
   // failing; if the engine is unreachable, requests are answered 503.
-  await catalog.databases.opened();
+  await catalog.opened();
   spool?.confirmed(engine.defaultDatabase);
   const rooms = { sealing, catalog, pools, lanes, rejects, disk, observe: told, clock };
   const listener = await openListener(options, rooms);
@@ -287,7 +287,7 @@ export async function releaseDatabase(
   }: Pick<OpenWebhooks<Closable>, 'catalog' | 'pools' | 'rejects' | 'keeper' | 'reconciler'>,
   database: string,
 ): Promise<void> {
-  await catalog.databases.release(database);
+  await catalog.release(database);
   await pools.release(database);
   await rejects.release(database);
   await keeper?.release(database);

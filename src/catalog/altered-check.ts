@@ -4,7 +4,7 @@
  */
 import { SqlFailure } from '../errors/refusals.ts';
 import type { RequestCheck } from '../types/request.ts';
-import type { CatalogDatabases } from './databases.ts';
+import type { Catalog } from './catalog.ts';
 import { readTables } from './queries.ts';
 import { readSecrets } from './role-queries.ts';
 import { openSecrets } from './seals.ts';
@@ -42,7 +42,7 @@ export interface Candidate {
 
 /** Throws SqlFailure, Refused, or the engine's error. */
 export async function candidateOf(
-  databases: Pick<CatalogDatabases, 'client' | 'compiler'>,
+  databases: Pick<Catalog, 'client' | 'compiler'>,
   question: CandidateQuestion,
 ): Promise<Candidate> {
   const client = await databases.client(question.database);

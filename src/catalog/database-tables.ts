@@ -1,5 +1,5 @@
 /**
- * The webhook tables of one database, as requests meet them: what is known of each, which of them are in doubt, and when the engine confirmed the others.
+ * The webhook tables, as requests meet them: what is known of each, which of them are in doubt, and when the engine confirmed the others.
  * A request is answered from here, without a question to the engine, if the engine has confirmed its table lately (`catalogStaleMs`) and has not reported another
  * version of it since (`answering`); otherwise it waits for an answer of the engine (database-catalog.ts). Only handshakes (`lastKnown`) are answered
  * from less: changes made in the meantime are unknown, and a revoked key must not be accepted. Takes names and oids, returns Targets; refuses nothing.
@@ -10,6 +10,47 @@ import { rememberedOf } from '../kit/memoize.ts';
 import type { TableName } from '../observe/observations.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { Target } from '../types/target.ts';
+
+/** The tables of all databases that are served: what requests ask, answered from memory. `Catalog` (catalog.ts) puts the databases here. */
+export abstract class ServedTables<Database extends { readonly tables: DatabaseTables }> {
+  /** By name. */
+  protected readonly served = new Map<string, Database>();
+
+  /** The table, if a request may be answered from memory; undefined: `Catalog.find` has to ask the engine, or refuses. */
+  answering(name: TableName): Target | undefined {
+    return this.served.get(name.database)?.tables.answering(name);
+  }
+
+  /** For how long it has been known that the table may have changed, in ms; 0: it has not. */
+  doubtMs(target: Pick<Target, 'database' | 'oid'>): number {
+    return this.served.get(target.database)?.tables.doubtMs(target.oid) ?? 0;
+  }
+
+  /** What a handshake is answered from, which stores nothing; null: there is no such table; undefined: nothing is known, or not lately. */
+  lastKnown(name: TableName): Target | null | undefined {
+    return this.served.get(name.database)?.tables.lastKnown(name);
+  }
+
+  /** Whether what is known of this database is what the engine has now. */
+  isWatching(database: string): boolean {
+    return this.served.get(database)?.tables.isCurrent === true;
+  }
+
+  /** As `isWatching`, for one table, whose own look may be newer than the last one at all. */
+  isWatchingTable(name: TableName): boolean {
+    return this.served.get(name.database)?.tables.isCurrentFor(name) === true;
+  }
+
+  /** What is known of a database, whether or not the engine is up; null: it is not served, or has no catalog. */
+  known(database: string): DatabaseSnapshot | null {
+    return this.served.get(database)?.tables.known ?? null;
+  }
+
+  /** The table with this oid, as the engine has it now; null: it does not exist, or the engine's state is not known. */
+  current(database: string, oid: number): Target | null {
+    return this.served.get(database)?.tables.current(oid) ?? null;
+  }
+}
 
 /** An immutable picture of the tables, made by `nextSnapshot` (target.ts). Those that cannot be read are in it as unusable, each with the reason. */
 export interface Snapshot {

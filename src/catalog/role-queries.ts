@@ -13,7 +13,7 @@ import type { Intake, Target } from '../types/target.ts';
 import { makeAnswers, noAnswers } from './answers.ts';
 import { formatOf } from './catalog-rows.ts';
 import type { CatalogRow, FoundSecret } from './catalog-rows.ts';
-import type { CatalogDatabases } from './databases.ts';
+import type { Catalog } from './catalog.ts';
 import { oidsOf, pinned, readTables } from './queries.ts';
 import { openCheck } from './seals.ts';
 import { openSource } from './table-compiler.ts';
@@ -65,7 +65,7 @@ export interface GuardedTable {
   readonly validate: { readonly expression: string; readonly secrets: readonly string[] } | null;
 }
 
-type Opened = Pick<CatalogDatabases, 'client' | 'compiler'>;
+type Opened = Pick<Catalog, 'client' | 'compiler'>;
 
 /** For EXPLAIN VALIDATE: all tables of that name that `user` owns or may look at, opened for this one answer. */
 export async function tablesToExplain(
@@ -119,7 +119,7 @@ export async function guardsOf(
  * without owning them.
  */
 export async function ownedBy(
-  databases: Pick<CatalogDatabases, 'client'>,
+  databases: Pick<Catalog, 'client'>,
   { database, user }: Pick<CatalogTableQuery, 'database' | 'user'>,
   how: 'owned' | 'seen',
 ): Promise<ReadonlySet<number>> {
@@ -128,7 +128,7 @@ export async function ownedBy(
 
 /** What may be shown of these tables, as the catalog is when it is called. */
 export async function shownOf(
-  databases: Pick<CatalogDatabases, 'get'>,
+  databases: Pick<Catalog, 'get'>,
   database: string,
   oids: ReadonlySet<number>,
 ): Promise<readonly ShownTable[]> {
@@ -149,7 +149,7 @@ const mayLook = `w.options operator(pg_catalog.?) 'readers' and pg_catalog.has_t
 
 /** The tables of that name that `user` may own, or at least look at, as they are committed. Throws 55P03 if somebody keeps one locked. */
 export async function ownedTables(
-  databases: Pick<CatalogDatabases, 'client'>,
+  databases: Pick<Catalog, 'client'>,
   { database, user, schema, table }: CatalogTableQuery,
   how: 'owned' | 'seen',
 ): Promise<readonly CatalogRow[]> {

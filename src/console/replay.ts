@@ -7,7 +7,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { ReplayRequest, TestAnswer } from './api.ts';
-import type { CatalogDatabases } from '../catalog/databases.ts';
+import type { Catalog } from '../catalog/catalog.ts';
 import { signingOf } from '../catalog/role-queries.ts';
 import type { CatalogTableQuery } from '../catalog/role-queries.ts';
 import type { CheckSource } from '../catalog/table-compiler.ts';
@@ -18,7 +18,7 @@ import { askOwn } from './send-to-listener.ts';
 import { signAgain, UnsignableError } from '../senders/sign-again.ts';
 
 export interface ReplayListener {
-  readonly databases: Pick<CatalogDatabases, 'client' | 'compiler'>;
+  readonly databases: Pick<Catalog, 'client' | 'compiler'>;
   /** The part before `/webhook/…`, as this machine calls it and as senders do; null: the listener is off. */
   readonly own: string | null;
   readonly base: string | null;

@@ -3,7 +3,7 @@
  * table. Takes the catalog's tables as last read, returns plain values; opens no secret. Part of the composition root.
  */
 import type { CatalogRow } from '../catalog/catalog-rows.ts';
-import type { CatalogDatabases } from '../catalog/databases.ts';
+import type { Catalog } from '../catalog/catalog.ts';
 import { ownedBy, shownOf } from '../catalog/role-queries.ts';
 import { doorUrl } from '../kit/address.ts';
 import { formerCheck, senderOf } from '../senders/senders.ts';
@@ -29,11 +29,11 @@ export interface EndpointState {
 
 /** Which sender's check each table has; results are cached for the next call. */
 export class Endpoints {
-  readonly #databases: CatalogDatabases;
+  readonly #databases: Catalog;
   readonly #base: string | null;
   #found = new Map<string, Sender | null>();
 
-  constructor(databases: CatalogDatabases, settings: Settings, listen: Address | null) {
+  constructor(databases: Catalog, settings: Settings, listen: Address | null) {
     this.#databases = databases;
     this.#base = listen === null ? null : (settings.publicUrl ?? ownBase(settings, listen));
   }

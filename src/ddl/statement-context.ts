@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { candidateOf } from '../catalog/altered-check.ts';
 import type { Candidate, CandidateQuestion } from '../catalog/altered-check.ts';
-import type { CatalogDatabases } from '../catalog/databases.ts';
+import type { Catalog } from '../catalog/catalog.ts';
 import { guardsOf, ownedBy } from '../catalog/role-queries.ts';
 import type { CatalogTableQuery, GuardedTable } from '../catalog/role-queries.ts';
 import type { Settings } from '../config/settings.ts';
@@ -54,7 +54,7 @@ type AskingRole = Pick<SqlSession, 'database' | 'user'>;
 /** The rooms behind the statements. */
 interface Behind {
   readonly settings: Pick<Settings, 'publicUrl' | 'intoHosts'>;
-  readonly databases: CatalogDatabases;
+  readonly databases: Catalog;
   readonly sealing: Sealing;
   readonly endpoints: Endpoints;
   /** null: no requests are kept here. */

@@ -1,11 +1,11 @@
 /**
  * What the catalog says of tokens of CREATE TOKEN. Takes the hash of a token and the origin of a page; returns what the catalog has
  * at this moment, read after the call: nothing is cached. Calls that arrive while a query is running share the next one, so any
- * number of wrong tokens cost one query at a time. Refuses with what `CatalogDatabases.asked` refuses with.
+ * number of wrong tokens cost one query at a time. Refuses with what `Catalog.asked` refuses with.
  */
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
-import type { CatalogDatabases } from '../catalog/databases.ts';
+import type { Catalog } from '../catalog/catalog.ts';
 import type { AskTokens, TokenAnswer, TokenQuestion } from './tokens.ts';
 
 interface RightsRow {
@@ -23,7 +23,7 @@ interface WaitingQuestion extends TokenQuestion {
 }
 
 /** The number of waiting calls is bounded by the number of accepted requests. */
-export function askTokens(databases: Pick<CatalogDatabases, 'asked'>): AskTokens {
+export function askTokens(databases: Pick<Catalog, 'asked'>): AskTokens {
   /** By database and kind; what has an entry is being queried. */
   const waiting = new Map<string, WaitingQuestion[]>();
   const run = async (database: string, reads: boolean, queue: WaitingQuestion[]): Promise<void> => {

@@ -5,7 +5,7 @@
  * Takes a question from the SQL door; returns one answer per table, with no secret in it; throws SqlFailure if the
  * question cannot be parsed, and what the catalog throws. Keeps nothing.
  */
-import type { CatalogDatabases } from '../catalog/databases.ts';
+import type { Catalog } from '../catalog/catalog.ts';
 import { tablesToExplain } from '../catalog/role-queries.ts';
 import type { CatalogTable } from '../catalog/role-queries.ts';
 import type { CheckSource, TableCompiler } from '../catalog/table-compiler.ts';
@@ -25,7 +25,7 @@ import { parseTimestamp } from '../validate/timestamp.ts';
 
 /** `publicUrl`: HEADGATE_PUBLIC_URL. */
 export async function explainRequest(
-  databases: Pick<CatalogDatabases, 'client' | 'compiler'>,
+  databases: Pick<Catalog, 'client' | 'compiler'>,
   publicUrl: string | null,
   question: ExplainQuestion,
 ): Promise<readonly ExplainedTable[]> {

@@ -14,7 +14,7 @@ async function room(t: TestContext, ...ours: readonly string[]) {
   const client = await database.connect();
   for (const sql of ours) await runOurs(client, sql);
   const { catalog, find, spy } = await openCatalog(t, database);
-  await catalog.databases.opened();
+  await catalog.opened();
   /** Runs `sql` and waits until the catalog has seen it. */
   const change = async (sql: string): Promise<void> => {
     const loaded = spy.next('catalog.loaded');
@@ -118,7 +118,7 @@ suite('the shape of a table follows its changes', () => {
         includes = jsonb_build_array((includes -> 0) || '{"relation": 1, "attnum": 2}')`);
     assert.equal(summary(await find('gh')), "insert (data jsonb, id text) document data 'x-id'→id");
     const again = await openCatalog(t, database);
-    await again.catalog.databases.opened();
+    await again.catalog.opened();
     const loaded = again.spy.next('catalog.loaded');
     await client.query('ALTER TABLE gh RENAME data TO doc; ALTER TABLE gh RENAME id TO delivery');
     await loaded;

@@ -79,7 +79,7 @@ export function remember(
   const ageMs = known === null ? Infinity : Date.now() - known.confirmedAtMs;
   const isTrusted = ageMs <= settings.spoolTrustSeconds * 1_000;
   const rows = (isTrusted ? (known?.rows ?? []) : []).map((row) => JSON.parse(row) as CatalogRow);
-  if (isTrusted || isLeft) catalog.databases.remember(database, rows, ageMs);
+  if (isTrusted || isLeft) catalog.remember(database, rows, ageMs);
 }
 
 /** For a process that keeps no requests itself: the tables of all databases to trust while these are unreachable. */

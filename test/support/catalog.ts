@@ -39,7 +39,7 @@ export async function openCatalog(t: TestContext, database: TestDatabase) {
     observe: spy.observe,
     clock: () => performance.now(),
   });
-  onEnd(t, 'catalog', () => catalog.databases.close());
+  onEnd(t, 'catalog', () => catalog.close());
   const find = async (table: string, schema = 'public'): Promise<Target> =>
     catalog.find({ database: database.name, schema, table });
   return { catalog, spy, find };

@@ -92,7 +92,7 @@ export async function serveListener(
     const { gate } = guards;
     const isLimited = settings.addressRate !== null || settings.tableRate !== null;
     if (gate !== null && isLimited) tellPassed(gate, send, closer);
-    const unavailable = () => engine.unavailable ?? opened.catalog.databases.unavailable;
+    const unavailable = () => engine.unavailable ?? opened.catalog.unavailable;
     return {
       take: takeConnections(opened.listener, send),
       answer: answerQuestions(
@@ -164,7 +164,7 @@ function answerQuestions(
         break;
       case 'ensure':
         // The statement has found the catalog, or reports the failure to its client.
-        await deps.catalog.databases.ensure(question.database).catch(() => undefined);
+        await deps.catalog.ensure(question.database).catch(() => undefined);
         break;
       case 'release':
         await releaseDatabase(deps, question.database);
