@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { often } from '../http/plain-messages.ts';
 import type { HttpReply, OwnHeader } from '../http/plain-messages.ts';
-import type { Incoming } from '../http/requests.ts';
+import type { Incoming } from '../http/exchange.ts';
 import { StreamExchange } from '../http/stream-exchange.ts';
 import { remembered } from '../kit/memoize.ts';
 import { limits } from '../config/limits.ts';

@@ -24,7 +24,7 @@ import { ScopedTokens } from './tokens.ts';
 import type { ShownToken } from './tokens.ts';
 import { answerSql } from './sql-route.ts';
 import { streamRows } from './stream-route.ts';
-import type { Connection, HttpHandler, Incoming } from '../http/requests.ts';
+import type { Connection, HttpHandler, Incoming } from '../http/exchange.ts';
 
 export class GatewayHttp implements HttpHandler<GatewayExchange> {
   readonly #options: GatewayOptions & OpenedGateway;

@@ -6,49 +6,22 @@
  */
 import { once } from 'node:events';
 import type { AddressInfo, Socket } from 'node:net';
-import type { Admission } from '../access/admission.ts';
-import type { TlsSource } from '../access/tls-source.ts';
 import { alsoAt, listenAt, type ListenAt } from '../kit/listen-at.ts';
 import type { Limits } from '../config/limits.ts';
-import type { Refusal } from '../errors/refusals.ts';
 import { BytesInFlight } from './budget.ts';
-import { FastConnections } from './fast-connections.ts';
+import { FastConnections } from './fast-connection.ts';
 import { Inflations } from './inflation.ts';
 import { answerHalfClosed, createHttpDoor } from './server.ts';
-import type { NodeServer } from './server.ts';
+import type { HttpServerOptions, NodeServer } from './server.ts';
 import { OpenConnections } from './open-connections.ts';
 import { ParserEvents } from './parser-events.ts';
-import { ReceivedRequests } from './requests.ts';
-import type { HttpHandler, LiveRequest, ServerContext } from './requests.ts';
-
-export interface HttpServerOptions {
-  /** How the targets of requests begin that are read without Node's parser; null: Node's parser reads all requests. */
-  readonly fastPrefixes: readonly string[] | null;
-  /** null: plain HTTP. */
-  readonly tls: TlsSource | null;
-  /** null: everybody may connect, and no proxy is trusted. */
-  readonly gate: Admission | null;
-  readonly limits: Limits;
-  readonly connectionsMax: number;
-  readonly requestTimeoutMs: number;
-  /** How long a connection may be silent in both directions, in ms; null: the other bounds are enough. */
-  readonly silenceMs: number | null;
-  /** For all requests, whether they are being read or processed. */
-  readonly inFlightBytesMax: number;
-  /** Whether a sender that closes its own half after a request still reads its answer; otherwise it has left. */
-  readonly answersHalfClosed: boolean;
-  /** The answer to one request too many on a connection. */
-  readonly impatient: Refusal;
-  /** ms since 1970 */
-  readonly now: () => number;
-  /** Called when accepting a connection failed, e.g. for want of file descriptors; the other connections continue. */
-  readonly failed: (error: Error) => void;
-}
+import { ReceivedRequests } from './exchange.ts';
+import type { Exchange, HttpHandler, ServerContext } from './exchange.ts';
 
 /** As Node reports it. */
 const nothingCame = Object.assign(new Error('no request came'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
 
-export class HttpServer<E extends LiveRequest> {
+export class HttpServer<E extends Exchange> {
   readonly context: ServerContext;
   readonly #options: HttpServerOptions;
   readonly #limits: Limits;
@@ -117,7 +90,7 @@ export class HttpServer<E extends LiveRequest> {
     if (answersHalfClosed) answerHalfClosed(server);
     if (silenceMs !== null) server.setTimeout(silenceMs);
     const fast = this.#createFast(http);
-    // What comes on a socket is read by fast-connection.ts or by Node's parser (parser-events.ts), and goes on in requests.ts.
+    // What comes on a socket is read by fast-connection.ts or by Node's parser (parser-events.ts), and goes on in exchange.ts.
     http.connected((socket) => {
       const connection = this.connections.add(socket);
       if (fast === null) server.emit('connection', socket);

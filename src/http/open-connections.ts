@@ -8,9 +8,9 @@ import { refusal } from '../errors/refusals.ts';
 import { PerTurn } from '../kit/event-loop.ts';
 import { nobodyWaits, quietTurn } from '../kit/idle-tick.ts';
 import { deferred, within } from '../kit/promises.ts';
-import type { FastConnections } from './fast-connections.ts';
-import { Connection } from './requests.ts';
-import type { LiveRequest, ReceivedRequests, ServerContext } from './requests.ts';
+import type { FastConnections } from './fast-connection.ts';
+import { Connection } from './exchange.ts';
+import type { Exchange, ReceivedRequests, ServerContext } from './exchange.ts';
 import type { NodeServer } from './server.ts';
 
 export class OpenConnections {
@@ -21,14 +21,14 @@ export class OpenConnections {
   /** The work at the end of a connection. */
   readonly endings: PerTurn;
   readonly #context: ServerContext;
-  readonly #requests: Pick<ReceivedRequests<LiveRequest>, 'begun' | 'ended'>;
+  readonly #requests: Pick<ReceivedRequests<Exchange>, 'begun' | 'ended'>;
   /** The listening sockets are closed. */
   #stopped = false;
   /** Resolves when they are, and no connection is left. */
   readonly #emptied = deferred<void>();
   #closing: Promise<void> | null = null;
 
-  constructor(context: ServerContext, requests: ReceivedRequests<LiveRequest>) {
+  constructor(context: ServerContext, requests: ReceivedRequests<Exchange>) {
     this.#context = context;
     this.#requests = requests;
     this.endings = new PerTurn(context.limits.endingsPerTurnMax, setImmediate);

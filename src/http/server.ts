@@ -8,8 +8,36 @@ import { createServer as createTcpServer } from 'node:net';
 import type { Server as NetServer, Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import type { TLSSocket } from 'node:tls';
+import type { Admission } from '../access/admission.ts';
 import { TlsHandshakes } from '../access/handshakes.ts';
 import type { TlsSource } from '../access/tls-source.ts';
+import type { Limits } from '../config/limits.ts';
+import type { Refusal } from '../errors/refusals.ts';
+
+/** A door that speaks HTTP (http-server.ts). */
+export interface HttpServerOptions {
+  /** How the targets of requests begin that are read without Node's parser; null: Node's parser reads all requests. */
+  readonly fastPrefixes: readonly string[] | null;
+  /** null: plain HTTP. */
+  readonly tls: TlsSource | null;
+  /** null: everybody may connect, and no proxy is trusted. */
+  readonly gate: Admission | null;
+  readonly limits: Limits;
+  readonly connectionsMax: number;
+  readonly requestTimeoutMs: number;
+  /** How long a connection may be silent in both directions, in ms; null: the other bounds are enough. */
+  readonly silenceMs: number | null;
+  /** For all requests, whether they are being read or processed. */
+  readonly inFlightBytesMax: number;
+  /** Whether a sender that closes its own half after a request still reads its answer; otherwise it has left. */
+  readonly answersHalfClosed: boolean;
+  /** The answer to one request too many on a connection. */
+  readonly impatient: Refusal;
+  /** ms since 1970 */
+  readonly now: () => number;
+  /** Called when accepting a connection failed, e.g. for want of file descriptors; the other connections continue. */
+  readonly failed: (error: Error) => void;
+}
 
 /** In bytes, ms and connections; from limits.ts. */
 export interface HttpBounds {

@@ -1,12 +1,12 @@
 /**
- * Webhook requests and their answers. Takes a request that the listener has received (http/requests.ts), passes it to ingest as an `Arrival`, answers
+ * Webhook requests and their answers. Takes a request that the listener has received (http/exchange.ts), passes it to ingest as an `Arrival`, answers
  * according to the outcome, and reports what was answered. Itself refuses requests that never become an arrival: other paths and methods, requests while
  * draining. This is the hot path: whatever every request needs is made in advance (reply.ts), and everything else is kept out of its way.
  */
 import { randomUUID } from 'node:crypto';
 import { Exchange } from '../http/exchange.ts';
 import { often } from '../http/plain-messages.ts';
-import type { HttpHandler, Incoming } from '../http/requests.ts';
+import type { HttpHandler, Incoming } from '../http/exchange.ts';
 import type { HandshakeOutcome, SenderHandshakes } from '../ingest/handshake.ts';
 import type { Ingest } from '../ingest/ingest.ts';
 import type { Observation, Observe, TableName } from '../observe/observations.ts';

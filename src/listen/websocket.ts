@@ -12,7 +12,7 @@ import type { Limits } from '../config/limits.ts';
 import { SocketSession } from './socket-session.ts';
 import type { SocketContext } from './socket-session.ts';
 import type { Offers, ParserEvents } from '../http/parser-events.ts';
-import type { Connection, HttpRequest, LiveRequest } from '../http/requests.ts';
+import type { Connection, Exchange, HttpRequest } from '../http/exchange.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { ingestRoute, isIngestTarget } from '../ingest/routes.ts';
@@ -69,7 +69,7 @@ export class WebSocketDoor implements Offers {
   constructor(
     room: SocketContext,
     mayOpen: OriginRule,
-    events: Pick<ParserEvents<LiveRequest>, 'refuseTunnel'>,
+    events: Pick<ParserEvents<Exchange>, 'refuseTunnel'>,
   ) {
     this.#room = room;
     this.#mayOpen = mayOpen;
