@@ -8,6 +8,7 @@ import { embeddedBin } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { until } from '../../test/support/until.ts';
 import type { Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
 
 /** Neither a timeout nor a cancellation ends it. */
 const stubborn = `CREATE FUNCTION mal.stay() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -60,7 +61,8 @@ for (const role of ['root', 'hg'])
         names.map((it) => `CREATE TABLE ${it} (id INT CHECK (mal.pure('x') IS NOT NULL))`).join(';'),
       );
       for (const it of names) await owner.query(`GRANT INSERT, SELECT ON ${it} TO ${writer}`);
-      const targets = await Promise.all(names.map((it) => tableOf(it)));
+      const targets: Target[] = [];
+      for (const it of names) targets.push(await tableOf(it));
       assert.ok(targets.every(({ code }) => code.as === 'owner'));
       const outcomes = await Promise.all(targets.map((it) => send([rowsOf(it, '{"id":1}')])));
       assert.deepEqual(new Set(outcomes.flatMap(messages)), new Set(['committed']));
