@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { suite, test } from 'node:test';
 import type { PoolClient } from 'pg';
+import { Spy } from '../../test/support/postgres.ts';
 import { rowsOf, targetOf } from '../../test/support/rows.ts';
 import { limits } from '../config/limits.ts';
 import type { Group } from '../types/rows.ts';
@@ -13,6 +14,7 @@ import type { CommitContext } from './group-session.ts';
 /** A database with one connection, to which nothing can be written because of a bug. */
 function room() {
   const log: string[] = [];
+  const spy = new Spy();
   const client = {
     release: (isClosed = false) => log.push(isClosed ? 'closed' : 'released'),
     on: () => {
@@ -36,10 +38,10 @@ function room() {
   const commit = new Commit({
     pools: pools as CommitContext['pools'],
     clock: () => 0,
-    observe: () => undefined,
+    observe: spy.observe,
     limits: { ...limits, sharedTransactionsMax: 1 },
   });
-  return { commit, log };
+  return { commit, log, spy };
 }
 
 const plain = { ...targetOf().code, functionsIn: 'headgate' } as const;
@@ -56,8 +58,14 @@ suite('work on a group that throws', () => {
     ['has code of its owner', targetOf({ code: { ...plain, as: 'owner' } })],
   ] as const)
     test(`a group that ${kind} and on which work throws loses its connection once, and the next one has its turn`, async () => {
-      const { commit, log } = room();
-      const failed = (of: Target) => assert.rejects(commit.commit(groupOf(of)), /a bug/);
+      const { commit, log, spy } = room();
+      const failed = async (of: Target) => {
+        const [outcome] = await commit.commit(groupOf(of));
+        assert(outcome?.kind === 'unknown' && outcome.refusal.code === 'internal');
+        const [said, ...more] = spy.seen.splice(0);
+        assert(said?.kind === 'group.unknown' && said.reason.includes('a bug'));
+        assert.deepEqual(more, []);
+      };
       const first = failed(target);
       await Promise.resolve();
       const second = failed({ ...target, oid: 2 });

@@ -6,7 +6,7 @@
  * Takes a Group; returns Outcomes in its order and never rejects. Refuses a member with `body_not_json`,
  * `payload_undecodable` (a value does not fit its column), `row_refused` (a constraint or trigger refused its row) or
  * `chain_broken` (rows before it in its chain were not stored); all members with `engine_unavailable`, `deadline`
- * (certainly not stored), `table_changed` (read the catalog and try again) or, as `unknown`, with `commit_unknown`.
+ * (certainly not stored), `table_changed` (read the catalog and try again) or, as `unknown`, with `commit_unknown`, after a bug with `internal`.
  * Touches the engine through its own small pool of connections per database, so that a slow SELECT elsewhere never
  * delays a group; its connections are handed out by turns of the tables' owners (owner-scheduler.ts), so that nobody's slow tables take all. Whose
  * session stores the rows is decided in commit-connection.ts.
@@ -29,6 +29,7 @@ import { OwnerScheduler } from './owner-scheduler.ts';
 import { settleEach } from './row-at-fault.ts';
 import type { TriedGroup } from './row-at-fault.ts';
 import { GroupSharing } from './shared-transaction.ts';
+import type { Joined } from './shared-transaction.ts';
 import type { GroupResult } from './sharing-tables.ts';
 
 export class Commit implements GroupCommit {
@@ -67,17 +68,27 @@ export class Commit implements GroupCommit {
   /** With small groups of other tables that come at the same moment; a lone group goes alone at once. */
   async #store(group: Group): Promise<readonly Outcome[]> {
     const { target } = group;
-    this.#turns.saw(target);
-    const mayShare = this.#sharing.mayShare(group) && !this.#context.pools.sharesWriters(target.database);
-    const joined = mayShare ? await this.#sharing.join(group) : null;
-    if (joined !== null && joined.outcomes !== null) return joined.outcomes;
+    let joined: Joined | null = null;
     let result: GroupResult | null = null;
     try {
+      this.#turns.saw(target);
+      const mayShare = this.#sharing.mayShare(group) && !this.#context.pools.sharesWriters(target.database);
+      if (mayShare) joined = await this.#sharing.join(group);
+      if (joined !== null && joined.outcomes !== null) return joined.outcomes;
       result = await this.#alone(group);
       return result.outcomes;
+    } catch (error) {
+      return this.#failed(group, error);
     } finally {
       this.#sharing.ended(group, joined, result);
     }
+  }
+
+  /** After a bug nobody knows what is stored. */
+  #failed({ target: table, rows, members }: Group, error: unknown): readonly Outcome[] {
+    const reason = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    this.#context.observe({ kind: 'group.unknown', table, rows, reason });
+    return members.map(() => ({ kind: 'unknown', refusal: refusal('internal') }));
   }
 
   /** In a transaction of its own, when its owner's turn has come. */

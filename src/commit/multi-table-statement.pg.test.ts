@@ -9,6 +9,7 @@ import { Spy } from '../../test/support/postgres.ts';
 import { isLong, sampleOf, sampleSeed, times } from '../../test/support/sample.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
+import type { Group, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { CommitPools } from './commit-pools.ts';
@@ -48,6 +49,12 @@ async function room(t: TestContext) {
   return { client, database, targets, targetOf, tableOf, send, sendAll, found };
 }
 
+function groupOf(members: readonly Rows[]): Group {
+  const [first] = members;
+  assert(first !== undefined);
+  return { target: first.target, members, rows: first.count, bytes: first.bytes };
+}
+
 const allStored = Array(names.length).fill(1);
 
 suite('groups of several tables share one transaction', () => {
@@ -70,6 +77,35 @@ suite('groups of several tables share one transaction', () => {
       rows.map(({ data }) => data),
       ['{"a": 2}', '[1.10, "é"]', 'null', '"x"'],
     );
+  });
+
+  test('groups whose shared transaction is followed by an error of Headgate itself are neither refused nor stored twice', async (t) => {
+    const { database, targets, sendAll, found } = await room(t);
+    const pools = new CommitPools(database.engine, limits);
+    onEnd(t, 'pools', () => pools.close());
+    const spy = new Spy();
+    let isBroken = true;
+    const commit = new Commit({
+      pools,
+      limits: { ...limits, ...bounds },
+      observe: (said) => {
+        spy.observe(said);
+        if (said.kind !== 'group.committed' || !isBroken) return;
+        isBroken = false;
+        throw new Error('a bug');
+      },
+      clock: () => performance.now(),
+    });
+    const send = (members: readonly Rows[]) => commit.commit(groupOf(members));
+    assert.deepEqual(await sendAll('1', send), Array(names.length).fill('unknown internal'));
+    assert.deepEqual(await found('1'), { n: 5, transactions: 1 });
+    const unknown = spy.seen.flatMap((said) => (said.kind === 'group.unknown' ? [said] : []));
+    assert.deepEqual(
+      unknown.map(({ table }) => table),
+      targets,
+    );
+    assert.match(unknown[0]?.reason ?? '', /a bug/);
+    assert.deepEqual(await sendAll('2', send), allStored);
   });
 
   test('a group for a locked table leaves the shared transaction, and the groups of other tables do not wait', async (t) => {
@@ -233,12 +269,7 @@ suite('groups of several tables share one transaction', () => {
       clock: () => performance.now(),
     });
     for (let n = 0; n < 3; n++)
-      await Promise.all(
-        targets.map((target) => {
-          const rows = rowsOf(target, String(n));
-          return commit.commit({ target, members: [rows], rows: 1, bytes: rows.bytes });
-        }),
-      );
+      await Promise.all(targets.map((target) => commit.commit(groupOf([rowsOf(target, String(n))]))));
     assert.equal(full.size, 2);
     const { rows } = await client.query(
       `select count(*)::int as n, count(distinct t1.xmin::text)::int as x from t1

@@ -40,8 +40,12 @@ function room() {
     });
     return done.promise;
   };
-  const together = (groups: readonly Group[]) =>
-    begin(groups, (isStored) => (isStored ? groups.map(stored) : null));
+  let isBroken = false;
+  const together = (groups: readonly Group[]) => {
+    if (!isBroken) return begin(groups, (isStored) => (isStored ? groups.map(stored) : null));
+    began.push(name(groups));
+    return Promise.reject(new Error('a bug'));
+  };
   const sharing = new GroupSharing(together, {
     clock: () => at.now,
     limits: {
@@ -77,6 +81,8 @@ function room() {
       await sent();
       await ends.shift()?.(isStored, outcomes);
     },
+    /** What is asked together throws from now on. */
+    breaks: () => void (isBroken = true),
     atOnce: (...groups: readonly Group[]) => void groups.map((group) => commit(group)),
     /** The first one a moment before the others. */
     send: async (first: Group, ...others: readonly Group[]) => {
@@ -224,5 +230,17 @@ suite('groups of several tables share transactions', () => {
     at.now += 500;
     t.mock.timers.tick(500);
     assert.deepEqual(await begun(), ['2+3']);
+  });
+
+  test('an error while groups are stored together reaches each of them, and delays no later one', async () => {
+    const { begun, end, send, breaks } = room();
+    const sent = assert.rejects(send(groupOf(0), groupOf(1), groupOf(2)), /a bug/);
+    assert.deepEqual(await begun(), ['0']);
+    breaks();
+    await end();
+    await sent;
+    assert.deepEqual(await begun(), ['1+2']);
+    void send(groupOf(3));
+    assert.deepEqual(await begun(), ['3']);
   });
 });

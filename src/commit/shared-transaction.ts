@@ -36,6 +36,7 @@ const goesAlone: Joined = { outcomes: null, counted: null };
 interface WaitingGroup {
   readonly group: Group;
   readonly resolve: (joined: Joined) => void;
+  readonly reject: (error: unknown) => void;
 }
 
 /** The state of one database. */
@@ -71,12 +72,12 @@ export class GroupSharing {
     return mayShare(group, limits) && this.#lineOf(group).tables.shares(group.target, clock());
   }
 
-  /** Waits for its transaction. A group that is alone does not: it goes alone. */
+  /** Waits for its transaction. A group that is alone does not: it goes alone. Rejects if storing them together throws: what is stored is then not known. */
   join(group: Group): Promise<Joined> {
     const line = this.#lineOf(group);
-    return new Promise((resolve) => {
+    return new Promise((resolve, reject) => {
       // When all lanes whose turn ends now have submitted theirs.
-      if (line.waiting.push({ group, resolve }) === 1) queueMicrotask(() => this.#goOn(line));
+      if (line.waiting.push({ group, resolve, reject }) === 1) queueMicrotask(() => this.#goOn(line));
     });
   }
 
@@ -105,7 +106,7 @@ export class GroupSharing {
     this.#watch(line);
     const taken = this.#take(line);
     if (taken.length === 1) taken[0]?.resolve({ outcomes: null, counted });
-    else void this.#go(line, taken).finally(() => this.#uncount(line, counted));
+    else void this.#go(line, taken, counted);
     this.#goOn(line);
   }
 
@@ -142,22 +143,32 @@ export class GroupSharing {
     return taken;
   }
 
-  async #go(line: DatabaseSharing, taken: readonly WaitingGroup[]): Promise<void> {
-    const { clock } = this.#context;
-    const { slowMs } = line.tables;
-    const started = clock();
-    const groups = taken.map(({ group }) => group);
-    const stored = await this.#storeTogether(groups);
-    const now = clock();
-    line.tables.wentTogether(groups, stored !== null, now - started, slowMs, now);
-    const tell = () =>
-      taken.forEach(({ resolve }, i) => {
-        const outcomes = stored?.[i];
-        resolve(outcomes === undefined ? goesAlone : { outcomes });
-      });
-    // As in a lane: the waiting groups are at the engine while these are answered.
-    if (line.waiting.length >= taken.length) process.nextTick(tell);
-    else tell();
+  async #go(
+    line: DatabaseSharing,
+    taken: readonly WaitingGroup[],
+    counted: CountedTransaction,
+  ): Promise<void> {
+    try {
+      const { clock } = this.#context;
+      const { slowMs } = line.tables;
+      const started = clock();
+      const groups = taken.map(({ group }) => group);
+      const stored = await this.#storeTogether(groups);
+      const now = clock();
+      line.tables.wentTogether(groups, stored !== null, now - started, slowMs, now);
+      const tell = () =>
+        taken.forEach(({ resolve }, i) => {
+          const outcomes = stored?.[i];
+          resolve(outcomes === undefined ? goesAlone : { outcomes });
+        });
+      // As in a lane: the waiting groups are at the engine while these are answered.
+      if (line.waiting.length >= taken.length) process.nextTick(tell);
+      else tell();
+    } catch (error) {
+      for (const { reject } of taken) reject(error);
+    } finally {
+      this.#uncount(line, counted);
+    }
   }
 }
 
