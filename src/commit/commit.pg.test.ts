@@ -14,6 +14,7 @@ import type { Endpoint } from '../engine/engine.ts';
 import { limits } from '../config/limits.ts';
 import { CommitPools } from './commit-pools.ts';
 import { Commit } from './commit.ts';
+import { SpoolCommit } from './hand-over.ts';
 
 const stored = async (client: Client, table: string) =>
   (await client.query<{ text: string }>(`select data::text as text from "${table}" order by ctid`)).rows.map(
@@ -23,6 +24,37 @@ const create = (name: string, column = 'data JSONB') =>
   `CREATE TABLE "${name}" (${column}) WITH (connector = 'webhook')`;
 
 suite('a commit stores a group of documents', () => {
+  test('a connection of a group that cannot begin is not lost', async (t) => {
+    const { client, database, targetOf } = await webhookRoom(t);
+    await runOurs(client, create('t'));
+    const target = await targetOf('t');
+    const bounds = { ...limits, commitConnectionsMax: 1 };
+    const pools = new CommitPools(database.engine, bounds);
+    onEnd(t, 'pools', () => pools.close());
+    const commit = new Commit({
+      pools,
+      limits: bounds,
+      observe: () => undefined,
+      clock: () => performance.now(),
+    });
+    const batch = { spool: '0'.repeat(32), first: 1n, last: 1n };
+    const spool = new SpoolCommit({
+      pools,
+      limits: bounds,
+      observe: () => undefined,
+      clock: () => performance.now(),
+    });
+    const member = rowsOf(target, '1');
+    const group = { target, members: [member], rows: 1, bytes: member.bytes };
+    const isShared = t.mock.method(pools, 'isShared', () => {
+      throw new Error('a bug');
+    });
+    assert.deepEqual(codes(await commit.commit(group)), ['unknown internal']);
+    await assert.rejects(spool.handOver(group, batch), /a bug/);
+    isShared.mock.restore();
+    assert.deepEqual(codes(await commit.commit(group)), [1]);
+  });
+
   test('a group is stored in one transaction, with names that need quoting and documents of any size', async (t) => {
     const { client, targetOf, send } = await webhookRoom(t);
     const name = `o"r'd\\ers ä`;

@@ -38,7 +38,12 @@ export async function lendSession(
       context.observe({ kind: 'group.aborted', table, rows, sqlstate: '08001', reason });
     return aborted(noConnection(error));
   }
-  return new GroupSession(context, groups, target, client, startedMs);
+  try {
+    return new GroupSession(context, groups, target, client, startedMs);
+  } catch (error) {
+    client.release(true);
+    throw error;
+  }
 }
 
 export class GroupSession implements SessionOptions {

@@ -117,24 +117,24 @@ export class SpoolCommit {
     } catch (error) {
       return { kind: 'away', refusal: noConnection(error) };
     }
-    const shared = pools.isShared(client);
-    // As long as a group that waits for its answer would get.
-    const ackTimeoutMs = ackTimeoutOf(group);
-    const open = () =>
-      new CommitSession({
-        client,
-        clock,
-        deadline: clock() + ackTimeoutMs,
-        shared,
-        statementTimeoutMs: statementTimeoutMs(ackTimeoutMs, shared, limits),
-        readOnly: () => pools.readOnly(target),
-        fateOf: () => Promise.resolve(null),
-        fateHere: () => Promise.resolve(null),
-      });
-    let session = open();
-    const started = clock();
-    let changed = true;
+    let usable = false;
     try {
+      const shared = pools.isShared(client);
+      // As long as a group that waits for its answer would get.
+      const ackTimeoutMs = ackTimeoutOf(group);
+      const open = () =>
+        new CommitSession({
+          client,
+          clock,
+          deadline: clock() + ackTimeoutMs,
+          shared,
+          statementTimeoutMs: statementTimeoutMs(ackTimeoutMs, shared, limits),
+          readOnly: () => pools.readOnly(target),
+          fateOf: () => Promise.resolve(null),
+          fateHere: () => Promise.resolve(null),
+        });
+      let session = open();
+      const started = clock();
       const passing = triedGroup(session, target, passage, this.#context);
       let end = await pass(passing, group.members);
       if (end.kind === 'away' && end.refusal.code === 'deadline' && session.usable) {
@@ -142,7 +142,7 @@ export class SpoolCommit {
         const others = triedGroup(session, target, passage, this.#context);
         if ((await others.stands()) === null) end = { kind: 'slow', refusal: end.refusal };
       }
-      changed = end.kind === 'changed';
+      usable = end.kind !== 'changed' && session.usable;
       const { rows, bytes } = group;
       if (end.kind === 'committed') {
         const seconds = (clock() - started) / 1_000;
@@ -151,7 +151,7 @@ export class SpoolCommit {
       }
       return end;
     } finally {
-      client.release(changed || !session.usable);
+      client.release(!usable);
     }
   }
 }
