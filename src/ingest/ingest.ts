@@ -69,7 +69,9 @@ export class Ingest {
         let target = catalog.answering(name);
         if (target === undefined) {
           const finding = spooling.findLate(name);
-          const late = await foundOrAnswered(finding, stages, name, arrival, progress);
+          const last = stages.handshakes.lastKnown(name);
+          const asks = finding instanceof Promise && last?.answers?.asksByPost === true;
+          const late = await (asks ? foundOrAnswered(finding, stages, last, arrival, progress) : finding);
           if ('kind' in late) return late;
           target = late;
         }

@@ -7,7 +7,6 @@ import type { TableAnswers } from '../types/answers.ts';
 import type { Arrival, CheckRequest } from '../types/request.ts';
 import type { Target } from '../types/target.ts';
 import { freeBuffer } from '../kit/free-buffer.ts';
-import type { TableName } from '../observe/observations.ts';
 import type { HandshakeOutcome, SenderHandshakes } from './handshake.ts';
 import type { RequestProgress } from './refused-request.ts';
 import type { Sns } from './sns.ts';
@@ -20,14 +19,12 @@ interface HandshakeStages {
 
 /** Resolves with the table; or, while the catalog is not current, with the answer to a handshake, by the rules that the table had last. */
 export async function foundOrAnswered(
-  found: Target | Promise<Target>,
+  found: Promise<Target>,
   { handshakes }: Pick<HandshakeStages, 'handshakes'>,
-  name: TableName,
+  last: Target,
   arrival: Arrival,
   progress: RequestProgress,
 ): Promise<Target | HandshakeOutcome> {
-  const last = handshakes.lastKnown(name);
-  if (!(found instanceof Promise) || last?.answers?.asksByPost !== true) return found;
   // Awaited below, unless the handshake is answered without it.
   found.catch(() => undefined);
   const read = async () => (progress.body ??= await arrival.body(last.readsEncodedBody));
