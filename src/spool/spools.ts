@@ -30,7 +30,7 @@ import { realFiles } from './files.ts';
 import { readKnown, remember, writeKnown } from './known-tables.ts';
 import { databaseOf, folderOf, lockSpoolFolder, spoolFolder } from './spool-folder.ts';
 import { isSpooling } from './table-order.ts';
-import { Throttle } from './throttle.ts';
+import { Throttle } from './table-hand-over.ts';
 
 export interface SpoolParts extends StageContext {
   readonly settings: Settings;
@@ -232,8 +232,7 @@ function drainerOf(kept: DatabaseSpool, parts: SpoolParts): Drainer {
   const throttle = new Throttle({
     pace: new Pace({ ...limits, groupRowsMax: limits.spoolDrainRowsMax }),
     lanes,
-    kept: () => Number(kept.own?.writer.lastSequence ?? 0n),
-    isAwaited: () => [...kept.gates].some(({ state }) => state === 'emptying'),
+    spool: kept,
     clock,
     limits,
   });
