@@ -10,7 +10,7 @@
  * Of several Headgates on one store only one asks; the others learn with their next look what to show meanwhile.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { abortAfter } from '../kit/abort-signal.ts';
+import { abortAfter, abortWith } from '../kit/abort-signal.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import type { Closable } from '../kit/closer.ts';
 import { limits } from '../config/limits.ts';
@@ -107,7 +107,7 @@ export class CertificateRenewal implements Closable {
       } catch (error) {
         this.#cannot(line(error));
       }
-      const signal = AbortSignal.any([this.#woken.signal, this.#closing.signal]);
+      const signal = abortWith(this.#woken.signal, this.#closing.signal);
       await delay(this.#restMs(), undefined, { signal, ref: false }).catch(() => undefined);
     }
   }

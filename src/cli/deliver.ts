@@ -7,6 +7,7 @@ import { Delivering } from '../deliver/deliveries.ts';
 import type { Attempt } from '../deliver/deliveries.ts';
 import { attemptsMax, concurrencyMax, planOf, refuseUnreachable } from '../deliver/plan.ts';
 import type { DeliverSettings } from '../deliver/plan.ts';
+import { abortWith } from '../kit/abort-signal.ts';
 import { spanText } from '../kit/duration.ts';
 import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
@@ -47,7 +48,7 @@ export async function deliverCommand(
   await refuseUnreachable(plan);
   // Ends `staying` once the receiver wants no more.
   const ended = new AbortController();
-  const signal = AbortSignal.any([io.signal, ended.signal]);
+  const signal = abortWith(io.signal, ended.signal);
   const delivering = new Delivering(plan, { told: (attempt) => say(attempt, options, io) });
   await staying(where.dsn, 'deliver', { ...io, signal }, async (session, begin) => {
     await delivering.work(

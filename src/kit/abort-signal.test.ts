@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { abortAfter } from './abort-signal.ts';
+import { abortAfter, abortWith } from './abort-signal.ts';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
@@ -33,4 +33,12 @@ test('a signal that aborts after a time aborts sooner with another one', () => {
   assert.equal(signal.aborted, false);
   sooner.abort();
   assert.equal(signal.aborted, true);
+});
+
+test('a signal of several controllers aborts with the first of them', () => {
+  const [one, other] = [new AbortController(), new AbortController()];
+  const signal = abortWith(one.signal, other.signal);
+  assert.equal(signal.aborted, false);
+  other.abort('enough');
+  assert.equal(signal.reason, 'enough');
 });

@@ -9,6 +9,7 @@
  * the next pass.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import { abortWith } from '../kit/abort-signal.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import { readArrived } from '../commit/hand-over.ts';
 import type { Target } from '../types/target.ts';
@@ -87,7 +88,7 @@ export class Drainer implements Closable {
   async #pause(ms: number, woken: AbortSignal): Promise<void> {
     // While something fails, the pause is kept, however many requests come.
     if (this.#failures > 0) return this.#wait(ms);
-    await this.#wait(ms, AbortSignal.any([woken, this.#closing.signal]));
+    await this.#wait(ms, abortWith(woken, this.#closing.signal));
   }
 
   async #wait(ms: number, signal = this.#closing.signal): Promise<void> {

@@ -10,6 +10,7 @@ import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
+import { abortAfter } from '../../src/kit/abort-signal.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { asked } from '../support/asked.ts';
 import { startHeadgate } from '../support/headgate.ts';
@@ -131,7 +132,7 @@ async function everything(
   const gateway = `${headgate.gatewayUrl}/v1`;
   const lines = async (after: string) => {
     const ending = new AbortController();
-    const late = AbortSignal.any([ending.signal, AbortSignal.timeout(15_000)]);
+    const late = abortAfter(15_000, ending.signal);
     const answer = await fetch(`${gateway}/events?name=public.typed&after=${after}&database=${database}`, {
       signal: late,
     });

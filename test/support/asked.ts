@@ -3,6 +3,7 @@
  * the first. It sends the same headers as `fetch`, as far as a Headgate reads them.
  */
 import { Agent, request } from 'node:http';
+import { abortAfter } from '../../src/kit/abort-signal.ts';
 
 export interface Question {
   readonly method?: string;
@@ -31,8 +32,7 @@ export function asked(url: string, question: Question = {}): Promise<Answer> {
     sent.set('content-length', `${Buffer.byteLength(body ?? '')}`);
   for (const [name, value] of Object.entries(headers)) sent.set(name, value);
   return new Promise((resolve, reject) => {
-    const late = AbortSignal.timeout(answerMs);
-    const until = signal === undefined ? late : AbortSignal.any([signal, late]);
+    const until = signal === undefined ? AbortSignal.timeout(answerMs) : abortAfter(answerMs, signal);
     const options = { method, agent, headers: Object.fromEntries(sent), signal: until };
     const asking = request(url, options, (response) => {
       let text = '';

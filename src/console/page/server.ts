@@ -1,5 +1,6 @@
 /** The only file that talks to the server: `/console/api/…`, with the session's token, which lives as long as the tab. */
 import { computed, signal } from '@preact/signals';
+import { abortWith } from '../../kit/abort-signal.ts';
 import type { ApiError, Login, LoginRequest, Me, SharedLogin, SqlResponse, TailEvent } from '../api.ts';
 import { zoneName } from './time-zone.ts';
 
@@ -162,7 +163,7 @@ export async function tail(
 ): Promise<void> {
   const silent = new AbortController();
   let timer = setTimeout(() => silent.abort(), silentMs);
-  const signal = AbortSignal.any([abort, silent.signal]);
+  const signal = abortWith(abort, silent.signal);
   try {
     const response = await fetch('/console/api/tail', {
       headers: headersOf(true),
