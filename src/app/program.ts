@@ -246,7 +246,7 @@ async function reveal(
   name: string,
   { database, ...rest }: Record<string, string | true | undefined>,
 ): Promise<void> {
-  const { revealSecret } = await import('../cli/reveal-secret.ts');
+  const { revealSecret } = await import('../cli/secrets.ts');
   const value = await revealSecret(
     settingsOf(rest).settings,
     name,

@@ -3,11 +3,11 @@
  * something has to be fixed; things that only deserve a look are reported, too. Changes nothing, apart from a temporary file of 8 KiB in the data directory.
  */
 import { once } from 'node:events';
-import { connect } from 'node:net';
+import { connect, isIP } from 'node:net';
 import { hostname } from 'node:os';
 import { connect as connectTls } from 'node:tls';
 import { createPost } from '../access/outgoing.ts';
-import { reachable } from '../kit/address.ts';
+import { reachable, hostOf } from '../kit/address.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { limits } from '../config/limits.ts';
 import type { Settings } from '../config/settings.ts';
@@ -15,7 +15,6 @@ import { trialMessage } from '../alerts/message.ts';
 import { problemsOf } from '../host/check-settings.ts';
 import { diskSpace, flushTime } from '../host/disk-space.ts';
 import { doorsOf, takenPorts } from '../host/ports.ts';
-import { certificateDays } from './certificate.ts';
 import { jsonLine, painted, plain } from '../kit/terminal.ts';
 import { doctorPath } from '../observe/doctor-path.ts';
 import type { CommandIo, Style } from '../kit/terminal.ts';
@@ -287,11 +286,36 @@ async function publicFindings(publicUrl: string): Promise<DoctorFinding[]> {
   const url = new URL(publicUrl);
   const door = await doorFinding('public URL', publicUrl.replace(/\/$/, ''));
   if (url.protocol !== 'https:') return [door, found('TLS', 'look', `${publicUrl} is not encrypted`)];
-  const days = await certificateDays(url, connectTls);
+  const days = await certificateDays(url);
   if (days === null) return [door, found('TLS', 'wrong', `${url.host} presents no certificate`)];
   const verdict = days < 0 ? 'wrong' : days < limits.doctorTlsDays ? 'look' : 'ok';
   return [
     door,
     found('TLS', verdict, `the certificate of ${url.host} is valid for ${Math.floor(days)} more days`),
   ];
+}
+
+/** How long the certificate of an https URL remains valid, in days, regardless of who signed it; null: the server presented none. Sends only the TLS handshake. */
+function certificateDays(url: URL): Promise<number | null> {
+  const host = hostOf(url);
+  return new Promise((resolve) => {
+    const socket = connectTls({
+      host,
+      port: Number(url.port === '' ? 443 : url.port),
+      ...(isIP(host) === 0 ? { servername: host } : {}),
+      // The certificate is read, not trusted.
+      rejectUnauthorized: false,
+      timeout: limits.doctorAnswerMs,
+    });
+    const end = (days: number | null): void => {
+      socket.destroy();
+      resolve(days);
+    };
+    socket.once('secureConnect', () => {
+      const { valid_to: until } = socket.getPeerCertificate();
+      end(until === undefined ? null : (Date.parse(until) - Date.now()) / 86_400_000);
+    });
+    socket.once('timeout', () => end(null));
+    socket.once('error', () => end(null));
+  });
 }
