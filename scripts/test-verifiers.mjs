@@ -30,7 +30,7 @@ if (process.env['HEADGATE_TWITCH_CLI'] === undefined)
 else tests('dist/test/verifiers/twitch.js');
 
 const { senders } = await import('../dist/src/senders/senders.js');
-const { openFacts, witnessTable } = await import('../dist/src/senders/evidence-table.js');
+const { openFacts, witnessTable } = await import('../dist/src/senders/verifiers-page.js');
 const { playedTable } = await import('../dist/test/support/players.js');
 console.log(`\n${playedTable()}\n${witnessTable(senders)}`);
 const open = openFacts(senders);

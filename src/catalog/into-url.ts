@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { isIPv6 } from 'node:net';
 import { parseDsn } from '../engine/dsn.ts';
-import type { Into } from '../types/into.ts';
+import type { Into } from '../types/target.ts';
 
 const form = 'postgresql://user:password@host:port/database, with no other option than sslmode';
 /** Nothing that names a file, another host or another way to log in. */

@@ -4,14 +4,13 @@
  * unchecked, and never stored in another form.
  */
 import type { RequestCheck } from '../types/request.ts';
-import type { Include, Intake, SnsTopics, SpoolChoice, Target } from '../types/target.ts';
+import type { Include, Intake, SnsTopics, SpoolChoice, Target, Into } from '../types/target.ts';
 import type { Shape } from '../types/shape.ts';
 import { makeAnswers, noAnswers } from './answers.ts';
 import { makeCheck, StillToLearn } from './table-compiler.ts';
 import type { CompiledCheck, TableCompiler } from './table-compiler.ts';
 import { dedupeOf, newestOf } from '../types/table-options.ts';
 import type { Dedupe } from '../types/table-options.ts';
-import type { Into } from '../types/into.ts';
 import { destinationOf } from './into-url.ts';
 import { openSecrets } from './seals.ts';
 import { parseSubscriptions, parseTopics, readMessage, topicOf } from '../senders/sns-topics.ts';

@@ -16,7 +16,7 @@ import { problemsOf } from '../host/check-settings.ts';
 import { diskSpace, flushTime } from '../host/disk-space.ts';
 import { doorsOf, takenPorts } from '../host/ports.ts';
 import { jsonLine, painted, plain } from '../kit/terminal.ts';
-import { doctorPath } from '../observe/doctor-path.ts';
+import { doctorPath } from '../observe/tail.ts';
 import type { CommandIo, Style } from '../kit/terminal.ts';
 import { utcText, within } from './session.ts';
 import type { CommandSession } from './session.ts';

@@ -9,7 +9,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { doorUrl, hostOf, isLoopbackHost, reachable, urlHost } from '../kit/address.ts';
-import { jsonObject } from '../kit/json-object.ts';
+import { jsonObject } from '../kit/json-values.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { limits } from '../config/limits.ts';
 

@@ -3,7 +3,7 @@
  * faster than --rate. Returns the exit status: 0 if every answer was 2xx. Does not change the table.
  */
 import { PlainError } from '../kit/plain-error.ts';
-import { Progress } from '../senders/send-progress.ts';
+import { Progress } from '../senders/send-tally.ts';
 import { numberOf, SendError } from '../senders/send-options.ts';
 import { limits } from '../config/limits.ts';
 import { UnsignableError } from '../senders/sign-again.ts';

@@ -5,7 +5,7 @@
  */
 import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
 import { nearestNames } from '../kit/similar-names.ts';
-import { jsonObject } from '../kit/json-object.ts';
+import { jsonObject } from '../kit/json-values.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { plain } from '../kit/terminal.ts';
 import { trustedSql } from '../relations/owner-code.ts';

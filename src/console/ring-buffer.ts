@@ -3,7 +3,7 @@
  * were written down, which it matches with their outcomes; returns an outcome by its number. An outcome costs only one stored reference.
  */
 import { limits } from '../config/limits.ts';
-import { doctorPath } from '../observe/doctor-path.ts';
+import { doctorPath } from '../observe/tail.ts';
 import type { CountedAnswer } from '../reject/traffic.ts';
 import type { StoredRefusal } from '../types/journal.ts';
 

@@ -3,9 +3,10 @@
  * that can be told. Takes the error of an attempt and how it was made; without credentials. Pure.
  */
 import { sqlstateOf } from './sqlstate.ts';
+import { Refused } from '../errors/refusals.ts';
 
 /** What was attempted. */
-export interface ConnectionAttempt {
+interface ConnectionAttempt {
   readonly user: string;
   readonly database: string;
   /** `host:port`. */
@@ -124,3 +125,21 @@ export const isUnanswered = (error: unknown): boolean =>
 /** Of a connection whose first statement got no answer for so many ms. */
 export const unservedReason = (ms: number): string =>
   `a connection was accepted and not served in ${ms} ms: the server is overloaded, or a pooler in front of it has fewer server connections (PgBouncer: default_pool_size) than Headgate opens (HEADGATE_COMMIT_CONNECTIONS, and some 8 others)`;
+
+/**
+ * The refusal for a client that has named that database: a condition that lasts until somebody changes the database or its privileges is not reported as
+ * temporary.
+ */
+export function notConnected(error: unknown): Refused {
+  switch (sqlstateOf(error)) {
+    case '3D000':
+      return new Refused('database_unknown');
+    // ALTER DATABASE … ALLOW_CONNECTIONS false, as for template0; a role without CONNECT.
+    case '55000':
+    case '42501':
+      return new Refused('database_closed');
+    default:
+      // The engine's message names roles and hosts; the log of the engine's watch has it.
+      return new Refused('engine_unavailable');
+  }
+}

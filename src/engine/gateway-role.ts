@@ -25,7 +25,7 @@ import {
   readForeign,
 } from './gateway-role-sql.ts';
 import type { LetInSql } from './gateway-role-sql.ts';
-import { notConnected } from './connection-refusal.ts';
+import { notConnected } from './connection-failure.ts';
 import { isConnectionLost, sqlstateOf } from './sqlstate.ts';
 
 interface FoundDatabase {

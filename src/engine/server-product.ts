@@ -6,7 +6,7 @@
 import { Client, type ClientConfig } from 'pg';
 import { limits } from '../config/limits.ts';
 import { hangUp } from './close-client.ts';
-import { notConnected } from './connection-refusal.ts';
+import { notConnected } from './connection-failure.ts';
 
 export type Product = 'postgresql' | 'risingwave';
 

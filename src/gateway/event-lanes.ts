@@ -8,7 +8,7 @@ import { Commit } from '../commit/commit.ts';
 import { connectionOf } from '../commit/commit-connection.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import type { CommitEngine } from '../commit/commit-pools.ts';
-import { notConnected } from '../engine/connection-refusal.ts';
+import { notConnected } from '../engine/connection-failure.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { GatewayRole } from '../engine/gateway-role.ts';
 import type { OwnerLogins } from '../engine/owner-logins.ts';

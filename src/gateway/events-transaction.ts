@@ -11,7 +11,7 @@
  */
 import type { DatabaseError, PoolClient } from 'pg';
 import { cutOff } from '../engine/close-client.ts';
-import { notConnected } from '../engine/connection-refusal.ts';
+import { notConnected } from '../engine/connection-failure.ts';
 import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
 import type { Column } from '../types/shape.ts';
 import type { Rows } from '../types/rows.ts';

@@ -9,7 +9,7 @@
  */
 import { nothingExpected } from '../batch/lanes.ts';
 import { decodeEvents } from '../decode/event-rows.ts';
-import type { RequestSpan } from '../types/request-span.ts';
+import type { RequestSpan } from '../types/request.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';

@@ -6,7 +6,7 @@
 import { performance } from 'node:perf_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
 import { allBelow, distanceMax } from '../kit/position.ts';
-import { Semaphores } from '../kit/semaphores.ts';
+import { Semaphores } from '../kit/semaphore.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import { answerTo } from './answers.ts';

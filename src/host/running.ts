@@ -7,7 +7,7 @@
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { jsonObject } from '../kit/json-object.ts';
+import { jsonObject } from '../kit/json-values.ts';
 import type { Closer } from '../kit/closer.ts';
 import { PlainError } from '../kit/plain-error.ts';
 

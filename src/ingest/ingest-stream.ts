@@ -11,8 +11,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Chain, Outcome, Rows } from '../types/rows.ts';
-import type { CheckRequest, DecodeHead } from '../types/request.ts';
-import type { RequestSpan } from '../types/request-span.ts';
+import type { CheckRequest, DecodeHead, RequestSpan } from '../types/request.ts';
 import type { Target } from '../types/target.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import { deferred } from '../kit/promises.ts';

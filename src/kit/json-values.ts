@@ -2,6 +2,7 @@
  * Values inside a JSON text, with every digit as written: JSON.parse turns 12345678901234567890 into another
  * number. Takes a text that JSON.parse has accepted; returns the raw texts of members and items. Pure.
  */
+
 const blank = /[ \t\n\r]*/y;
 /** A number, true, false or null. */
 const bare = /[^\s,\]}]+/y;
@@ -89,4 +90,16 @@ export function arrayItems(text: string): string[] {
     if (text[at] === ',') at = skip(text, at + 1);
   }
   return items;
+}
+
+/** The members of a JSON object; null: the text is no JSON, or no object. */
+export function jsonObject(text: string): Readonly<Record<string, unknown>> | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : null;
+  } catch {
+    return null;
+  }
 }

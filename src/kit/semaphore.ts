@@ -1,4 +1,5 @@
 /** At most `max` at a time, the others in order of arrival. Takes callbacks or work; calls each at most once. */
+
 export class Semaphore {
   #free: number;
   readonly #waiting = new Set<() => void>();
@@ -59,11 +60,7 @@ export class Semaphore {
 }
 
 /** As Semaphore.run. */
-export async function runIn<T>(
-  turn: Promise<() => void>,
-  heldMsMax: number,
-  work: () => Promise<T>,
-): Promise<T> {
+async function runIn<T>(turn: Promise<() => void>, heldMsMax: number, work: () => Promise<T>): Promise<T> {
   const done = await turn;
   const timer = setTimeout(done, heldMsMax);
   try {
@@ -71,5 +68,47 @@ export async function runIn<T>(
   } finally {
     clearTimeout(timer);
     done();
+  }
+}
+
+interface UsedSemaphore {
+  readonly semaphore: Semaphore;
+  users: number;
+}
+
+/** A semaphore for each key, so that work of one key does not wait for that of another. One that nobody uses is forgotten. */
+export class Semaphores<Key> {
+  readonly #max: number;
+  readonly #used = new Map<Key, UsedSemaphore>();
+
+  /** `max`: at a time for each key. */
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  /** How many keys have work at this moment. */
+  get size(): number {
+    return this.#used.size;
+  }
+
+  /** As Semaphore.turn. */
+  async turn(key: Key): Promise<() => void> {
+    const used = this.#used.get(key) ?? { semaphore: new Semaphore(this.#max), users: 0 };
+    this.#used.set(key, used);
+    used.users += 1;
+    const done = await used.semaphore.turn();
+    let isDone = false;
+    return () => {
+      if (isDone) return;
+      isDone = true;
+      done();
+      used.users -= 1;
+      if (used.users === 0) this.#used.delete(key);
+    };
+  }
+
+  /** As Semaphore.run. */
+  run<T>(key: Key, heldMsMax: number, work: () => Promise<T>): Promise<T> {
+    return runIn(this.turn(key), heldMsMax, work);
   }
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { deferred } from './promises.ts';
-import { Semaphores } from './semaphores.ts';
+import { Semaphores } from './semaphore.ts';
 
 test('semaphores make work wait for work of its own key only, and forget unused keys', async () => {
   const semaphores = new Semaphores<string>(1);

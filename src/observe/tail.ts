@@ -1,4 +1,4 @@
-/** Types only: outcomes of requests on their way to those who watch. Plain values; the console's page reads them too. */
+/** Outcomes of requests on their way to those who watch. Types, which the console's page reads too, and the path of a question that is no request. */
 
 /** What became of one request, as those who watch see it: nothing of its body or of its headers. */
 export interface TailLine {
@@ -104,3 +104,6 @@ export interface TailSource {
   /** What is remembered and matches, the newest arrival first. Never rejects: a process that does not answer is left out. */
   recall(of: Recall): Promise<readonly TailLine[]>;
 }
+
+/** Where `headgate doctor` asks whether a door is Headgate's: no table is there, and the lists of requests leave it out. */
+export const doctorPath = '/webhook/headgate/doctor/asks';

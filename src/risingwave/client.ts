@@ -2,10 +2,11 @@
 import { EventEmitter } from 'node:events';
 import type { Duplex } from 'node:stream';
 import { Client } from 'pg';
-import type { ClientConfig } from 'pg';
+import type { ClientConfig, ClientBase, PoolConfig } from 'pg';
 import { cutOff } from '../engine/close-client.ts';
 import { limits } from '../config/limits.ts';
 import { ReplyGuard } from './reply-guard.ts';
+import type { Into } from '../types/target.ts';
 
 /** What node-postgres's types do not say about its Connection. */
 interface ConnectionParts {
@@ -44,4 +45,43 @@ export class GuardedClient extends Client {
     setTimeout(() => cutOff(this), limits.engineFarewellMs).unref();
     return callback === undefined ? super.end() : super.end(callback);
   }
+}
+
+/** For `pg`. */
+export function poolConfigOf({
+  host,
+  port,
+  user,
+  password,
+  database,
+  tls,
+  passwordRequired,
+}: Into): PoolConfig {
+  const ssl = tls === 'none' ? false : { rejectUnauthorized: tls === 'verified' };
+  const config = { host, port, user, password, database, ssl, application_name: 'headgate' };
+  return passwordRequired ? { ...config, Client: AskedClient } : config;
+}
+
+/** Records whether the server asked for the password: a client that is let in without one is let in because of where Headgate runs. */
+class AskedClient extends GuardedClient {
+  readonly asked: { readonly is: boolean };
+
+  constructor(config: ClientConfig = {}) {
+    const asked = { is: false };
+    const { password } = config;
+    super({
+      ...config,
+      password: () => {
+        asked.is = true;
+        return typeof password === 'string' ? password : '';
+      },
+    });
+    this.asked = asked;
+  }
+}
+
+/** Throws if only a superuser's secret may use the connection, and the secret is not a superuser's. */
+export function refuseUnasked(client: ClientBase): void {
+  if (client instanceof AskedClient && !client.asked.is)
+    throw new Error("the server did not ask for the password, and the secret is not a superuser's");
 }

@@ -6,7 +6,7 @@ import { keyMissing, notFound, notWritable, plainIntake } from '../relations/fin
 import type { Lookup } from '../relations/find-relations.ts';
 import type { KnownRelations } from '../relations/known-relations.ts';
 import type { Target } from '../types/target.ts';
-import { literal } from './literal.ts';
+import { literal } from './values.ts';
 import { parseType } from './types.ts';
 import type { RwType } from './types.ts';
 

@@ -10,8 +10,7 @@ import type { ClientBase, PoolClient, PoolConfig, QueryResult } from 'pg';
 import { cutOff } from '../engine/close-client.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../config/limits.ts';
-import { GuardedClient } from './client.ts';
-import { refuseUnasked } from './password-client.ts';
+import { GuardedClient, refuseUnasked } from './client.ts';
 
 export type RwAnswer =
   | { readonly kind: 'done'; readonly result: QueryResult<object> }

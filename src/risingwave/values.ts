@@ -8,7 +8,6 @@
 import { arrayText } from '../kit/array-text.ts';
 import type { ArrayValue } from '../kit/array-text.ts';
 import { arrayItems, objectMembers, stringOf } from '../kit/json-values.ts';
-import { literal } from './literal.ts';
 import { printType } from './types.ts';
 import type { RwType } from './types.ts';
 
@@ -123,4 +122,9 @@ function itemsOf(type: RwType, raw: string): string[] {
 function quoted(text: string): string {
   if (text.includes('\0')) throw new ValueError('a text cannot hold \\u0000');
   return literal(text);
+}
+
+/** A text as a literal of RisingWave, in which a backslash in '…' is always an ordinary character. */
+export function literal(text: string): string {
+  return text.includes("'") ? `'${text.replaceAll("'", "''")}'` : `'${text}'`;
 }

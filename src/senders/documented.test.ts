@@ -13,7 +13,7 @@ import { publishedSignature } from '../validate/reference.ts';
 import { detachedSignature, messageSignature, oauthToken } from './custom-checks.ts';
 import { senderPage } from './sender-page.ts';
 import { expressionOf, senders } from './senders.ts';
-import { mostUsed, openFacts, witnessTable } from './evidence-table.ts';
+import { mostUsed, openFacts, witnessTable } from './verifiers-page.ts';
 
 await loadParser();
 

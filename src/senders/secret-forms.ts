@@ -4,7 +4,7 @@
  */
 import { createPublicKey } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
-import { jsonObject } from '../kit/json-object.ts';
+import { jsonObject } from '../kit/json-values.ts';
 import type { SecretForm } from './sender.ts';
 
 const form = (id: string, sentence: string, test: SecretForm['test']): SecretForm => ({ id, sentence, test });

@@ -1,5 +1,7 @@
 /** The results of many requests: how many are done, by answer, and how long they took. Pure except for what it is given. */
 
+import type { CommandIo } from '../kit/terminal.ts';
+
 export class SendTally {
   readonly #total: number;
   readonly #ms: Float64Array;
@@ -59,4 +61,36 @@ const barWidth = 30;
 export function progressBar(done: number, total: number): string {
   const full = Math.floor((barWidth * done) / total);
   return `[${'#'.repeat(full)}${'-'.repeat(barWidth - full)}] ${done}/${total}`;
+}
+
+/** Progress of many requests, shown while they run: a bar on a terminal, drawn at most ten times a second; otherwise a line for each tenth of the work. */
+export class Progress {
+  readonly #count: number;
+  readonly #io: CommandIo;
+  #shownAt = Number.NEGATIVE_INFINITY;
+  #tenths = 0;
+
+  constructor(count: number, io: CommandIo) {
+    this.#count = count;
+    this.#io = io;
+  }
+
+  show(done: number): void {
+    const { terminal, elapsed, note } = this.#io;
+    if (terminal) {
+      const now = elapsed();
+      if (done < this.#count && now - this.#shownAt < 100) return;
+      this.#shownAt = now;
+      note(`\r${progressBar(done, this.#count)}`);
+      return;
+    }
+    const tenths = Math.floor((10 * done) / this.#count);
+    if (tenths === this.#tenths) return;
+    this.#tenths = tenths;
+    note(`${done}/${this.#count}\n`);
+  }
+
+  end(): void {
+    if (this.#io.terminal) this.#io.note('\n');
+  }
 }

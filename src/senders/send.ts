@@ -6,11 +6,11 @@
  */
 import { setMaxListeners } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
+import { isUtf8 } from 'node:buffer';
 import { limits } from '../config/limits.ts';
 import { eventPlaces } from './events.ts';
 import { tampered, withHeaders, withText } from './send-changes.ts';
 import { SendClient } from './send-client.ts';
-import { curlOf } from './send-curl.ts';
 import { askOne, moved, refuseWithoutQuestions, roundsOf, toldOf } from './send-handshake.ts';
 import type { HandshakeSender } from './send-handshake.ts';
 import {
@@ -26,9 +26,8 @@ import {
 } from './send-options.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import type { SendOptions } from './send-options.ts';
-import { Progress } from './send-progress.ts';
-import { SendTally } from './send-tally.ts';
-import type { Sender } from './sender.ts';
+import { Progress, SendTally } from './send-tally.ts';
+import type { Sender, HandshakeQuery } from './sender.ts';
 import { signedRequest } from './senders.ts';
 import type { SignedRequest } from './senders.ts';
 
@@ -262,4 +261,24 @@ async function sendMany(plan: Plan, client: SendClient, io: CommandIo): Promise<
   io.print(tally.summary(io.elapsed() - startedAt));
   if (io.signal.aborted) return interrupted;
   return tally.allAccepted ? 0 : 1;
+}
+
+const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
+
+/** A request as a curl command that sends it, for a POSIX shell. */
+function curlOf({ method, url, headers, body }: HandshakeQuery): string {
+  // A quoted text may contain anything but NUL; curl would take a leading @ for a file.
+  const text = isUtf8(body) && !body.includes(0) ? body.toString() : null;
+  const byPipe = text === null || text.startsWith('@');
+  const lines = [
+    method === 'HEAD' ? 'curl --head' : `curl -X ${method}`,
+    // curl needs a semicolon after a header without a value.
+    ...Object.entries(headers).map(
+      ([name, value]) => `-H ${quoted(value === '' ? `${name};` : `${name}: ${value}`)}`,
+    ),
+    ...(body.length === 0 && method !== 'POST' ? [] : [`--data-binary ${byPipe ? '@-' : quoted(text)}`]),
+    quoted(url),
+  ];
+  const command = lines.join(' \\\n  ');
+  return byPipe ? `printf %s ${quoted(body.toString('base64'))} | base64 -d | ${command}` : command;
 }

@@ -10,7 +10,7 @@ import type { Networks } from '../kit/networks.ts';
 import { rememberedOf } from '../kit/memoize.ts';
 import { limits } from '../config/limits.ts';
 import type { TableName } from '../observe/observations.ts';
-import type { RequestSpan } from '../types/request-span.ts';
+import type { RequestSpan } from '../types/request.ts';
 import type { Group, Outcome } from '../types/rows.ts';
 import { attributesText, spanText } from './span-text.ts';
 import type { EndedSpan, SpanLink } from './span-text.ts';

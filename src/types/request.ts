@@ -1,7 +1,6 @@
 /** What the stages of a request pass to each other: the request as it arrives, and what VALIDATE and decode read of it. Types only. */
 import type { TableName } from '../observe/observations.ts';
 import type { Cause } from './cause.ts';
-import type { RequestSpan } from './request-span.ts';
 
 /** A request up to its headers, with the function that reads its body. */
 export interface Arrival {
@@ -61,4 +60,16 @@ export interface DecodeRequest extends DecodeHead {
   readonly body: Buffer;
   /** An earlier answer says that it is kept: it is read as it was then, if it would be refused now. */
   readonly accepted?: boolean;
+}
+
+/** What a traced request is told of its way, by the stages that it passes. */
+export interface RequestSpan {
+  /** `00-<trace>-<span>-01`: what continues the trace behind Headgate. */
+  readonly traceparent: string;
+  /** When it passed the check, and went to its lane, by a monotonic clock in ms; 0: not yet. */
+  verifiedMs: number;
+  queuedMs: number;
+  /** When it was certain that its rows are stored, or that the request is on the disk. */
+  committedMs: number;
+  spooledMs: number;
 }

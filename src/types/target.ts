@@ -1,7 +1,6 @@
 /** A webhook table, as one reading of the catalog found it. Types only. */
 import type { TableAnswers, Learns } from './answers.ts';
 import type { Dedupe } from './table-options.ts';
-import type { Into } from './into.ts';
 import type { RequestCheck, WhyRefused } from './request.ts';
 import type { Shape } from './shape.ts';
 
@@ -140,3 +139,18 @@ export type Include =
         | 'traceparent';
       readonly column: string;
     };
+
+/** Where the rows of a table go that stays empty (WITH (into = …)): one reading of the connection string; never shown. */
+export interface Into {
+  /** Another one whenever the connection string is. */
+  readonly key: string;
+  readonly host: string;
+  readonly port: number;
+  readonly user: string;
+  readonly password: string;
+  readonly database: string;
+  /** `verified`: and it is known who answers. */
+  readonly tls: 'none' | 'encrypted' | 'verified';
+  /** Its owner is no superuser: a server that lets Headgate in without asking for the password is not used. */
+  readonly passwordRequired: boolean;
+}

@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import { suite, test } from 'node:test';
 import { int16, int32, message, zeroEnded } from '../../src/kit/postgres-message.ts';
-import { poolConfigOf } from '../../src/risingwave/password-client.ts';
+import { poolConfigOf } from '../../src/risingwave/client.ts';
 import { RwSessions } from '../../src/risingwave/sessions.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { until } from '../support/until.ts';

@@ -7,7 +7,7 @@
 import { randomUUID } from 'node:crypto';
 import { abortAfter } from '../../kit/abort-signal.ts';
 import { limits } from '../../config/limits.ts';
-import { jsonObject } from '../../kit/json-object.ts';
+import { jsonObject } from '../../kit/json-values.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 import { shownJson } from '../../kit/terminal.ts';
 import { argumentsOf } from './arguments.ts';
