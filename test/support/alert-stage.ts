@@ -48,7 +48,8 @@ export class Stage {
       form: 'auto',
       version: '0.0.0',
       everyMs: 3_600_000,
-      post: createPost({ ...limits, outgoingMs: 300 }),
+      // On a busy machine an answer may take long, and what is not answered in time is sent again.
+      post: createPost({ ...limits, outgoingMs: 60_000 }),
       file: { read: async () => this.kept, write: async (kept) => void (this.kept = kept) },
       signs: this.signs,
       metrics: async () => {
