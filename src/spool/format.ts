@@ -1,5 +1,5 @@
 /**
- * The bytes of the spool; pure. A segment is a header (headers.ts), records, each at a multiple of eight, zeros after them, and the header
+ * The bytes of the spool; pure. A segment is a header, records, each at a multiple of eight, zeros after them, and the header
  * once more in its last 64 bytes.
  *
  *   header   0 magic "HGS\2" | 4 number of the segment before, u32 | 8 id of the master key, 4
@@ -23,8 +23,11 @@
  * Version 1, "HGS\1", is only read. It has no second header, heads of 24 bytes without position (4 CRC-32 of what follows | 20 kind, u8),
  * zeros as padding, and descriptions in records of their own (kind 2), once before the first requests of a table (kind 1).
  */
-import { createCipheriv, createDecipheriv } from 'node:crypto';
+import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto';
 import { crc32 } from 'node:zlib';
+import { keyIdBytes } from '../secrets/key-file.ts';
+import type { MasterKey } from '../secrets/key-file.ts';
+import type { KeyRing } from '../secrets/key-ring.ts';
 
 export type Version = 1 | 2;
 
@@ -132,4 +135,69 @@ function nonceOf(sequence: bigint): Buffer {
 
 export function padded(length: number): number {
   return Math.ceil(length / 8) * 8;
+}
+
+const magics: Readonly<Record<Version, Buffer>> = {
+  1: Buffer.from('HGS\x01', 'latin1'),
+  2: Buffer.from('HGS\x02', 'latin1'),
+};
+const idBytes = 16;
+const saltBytes = 16;
+
+export interface SegmentHeader {
+  readonly version: Version;
+  /** In its file's name, and here: a file with another name is a copy of another file. */
+  readonly number: number;
+  /** 16 bytes. */
+  readonly spool: Buffer;
+  /** 16 bytes. */
+  readonly salt: Buffer;
+  readonly keyId: Buffer;
+  /** No record in it has a smaller sequence. */
+  readonly firstSequence: bigint;
+  /** The segment that was written to before this one, and how much of it counts: what follows there was refused. */
+  readonly before: { readonly number: number; readonly bytes: number } | null;
+}
+
+export function encodeHeader(header: SegmentHeader): Buffer {
+  const bytes = Buffer.alloc(headerBytes);
+  magics[header.version].copy(bytes);
+  header.keyId.copy(bytes, 8, 0, keyIdBytes);
+  bytes.writeUInt32LE(header.before?.number ?? 0, 4);
+  bytes.writeUInt32LE(header.before?.bytes ?? 0, 12);
+  header.spool.copy(bytes, 16, 0, idBytes);
+  header.salt.copy(bytes, 32, 0, saltBytes);
+  bytes.writeBigUInt64LE(header.firstSequence, 48);
+  bytes.writeUInt32LE(header.number, 56);
+  bytes.writeUInt32LE(crc32(bytes.subarray(0, 60)), 60);
+  return bytes;
+}
+
+/** null: no header of a known version. */
+export function decodeHeader(bytes: Buffer): SegmentHeader | null {
+  if (bytes.length < headerBytes) return null;
+  const version = ([1, 2] as const).find((known) => bytes.subarray(0, 4).equals(magics[known]));
+  if (version === undefined || crc32(bytes.subarray(0, 60)) !== bytes.readUInt32LE(60)) return null;
+  const before = bytes.readUInt32LE(4);
+  return {
+    version,
+    number: bytes.readUInt32LE(56),
+    spool: Buffer.from(bytes.subarray(16, 32)),
+    salt: Buffer.from(bytes.subarray(32, 48)),
+    keyId: Buffer.from(bytes.subarray(8, 8 + keyIdBytes)),
+    firstSequence: bytes.readBigUInt64LE(48),
+    before: before === 0 ? null : { number: before, bytes: bytes.readUInt32LE(12) },
+  };
+}
+
+/** The key of one segment. */
+export function segmentKey({ key }: MasterKey, { version, spool, salt, number }: SegmentHeader): Buffer {
+  const use = version === 1 ? 'headgate spool' : 'headgate spool 2';
+  return Buffer.from(hkdfSync('sha256', key, salt, `${use} ${spool.toString('hex')} ${number}`, 32));
+}
+
+/** null: its master key is not here. */
+export function keyOf(header: SegmentHeader, ring: KeyRing): Buffer | null {
+  const masterKey = ring.keys().find(({ id }) => id.equals(header.keyId));
+  return masterKey === undefined ? null : segmentKey(masterKey, header);
 }

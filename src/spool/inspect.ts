@@ -5,13 +5,12 @@
 import { join } from 'node:path';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import type { SpoolFiles } from './files.ts';
-import { headerBytes, openRecord, recordsEnd } from './format.ts';
-import { keyOf, readHeader } from './headers.ts';
-import type { SegmentHeader } from './headers.ts';
+import { headerBytes, keyOf, openRecord, recordsEnd } from './format.ts';
+import type { SegmentHeader } from './format.ts';
 import { apart, decodeRequest, decodeTable } from './kept-request.ts';
 import type { KeptHead, SpooledTable } from './kept-request.ts';
 import { quarantinedIn } from './disk-health.ts';
-import { reading, scanRecords } from './scan-records.ts';
+import { readHeader, reading, scanRecords } from './scan-records.ts';
 import { segmentPath, segmentsIn } from './segment-files.ts';
 import type { SegmentPosition } from './segment-files.ts';
 

@@ -12,14 +12,12 @@
 import type { KeyRing } from '../secrets/key-ring.ts';
 import { NoFile } from './files.ts';
 import type { SpoolFiles } from './files.ts';
-import { headBytes, headerBytes, padded, recordsEnd, tagBytes } from './format.ts';
-import type { Version } from './format.ts';
-import { keyOf, readHeader } from './headers.ts';
-import type { FoundHeader, SegmentHeader } from './headers.ts';
+import { headBytes, headerBytes, keyOf, padded, recordsEnd, tagBytes } from './format.ts';
+import type { SegmentHeader, Version } from './format.ts';
 import { quarantine, quarantineFile, quarantineMark } from './quarantine.ts';
 import type { UnreadablePart } from './disk-health.ts';
-import { lastNonZero, reading, scanRecords } from './scan-records.ts';
-import type { Damage, Scanned } from './scan-records.ts';
+import { lastNonZero, readHeader, reading, scanRecords } from './scan-records.ts';
+import type { Damage, FoundHeader, Scanned } from './scan-records.ts';
 import { count, recountAs, removeMarks, segmentOf, segmentPath, segmentsIn } from './segment-files.ts';
 import type { FoundSegment, Segment, SegmentCounted, SegmentPosition } from './segment-files.ts';
 

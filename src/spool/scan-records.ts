@@ -1,12 +1,12 @@
 /**
- * Reads the records of a segment in order, a piece of its file at a time, and continues after damaged parts. Takes an open file and a part of
- * it; returns records and damage; changes nothing; rejects with the system's errors.
+ * Reads the records of a segment in order, a piece of its file at a time, and continues after damaged parts; and its header, from the first of the two
+ * places in which it can be. Takes an open file and a part of it; returns records and damage; changes nothing; rejects with the system's errors.
  */
 import { crc32 } from 'node:zlib';
 import { limits } from '../config/limits.ts';
 import type { SpoolFile, SpoolFiles } from './files.ts';
-import { headBytes, headSum, padded, tagBytes } from './format.ts';
-import type { RecordHead, Version } from './format.ts';
+import { decodeHeader, headBytes, headerBytes, headSum, padded, recordsEnd, tagBytes } from './format.ts';
+import type { RecordHead, SegmentHeader, Version } from './format.ts';
 
 /** A record, or a part in which none could be read. */
 export type Scanned =
@@ -197,7 +197,7 @@ function headAt(bytes: Buffer, at: number, version: Version): RecordHead | null 
 }
 
 /** Whether a part of a file holds nothing but zeros, as far as it exists. */
-export async function onlyZeros(file: SpoolFile, from: number, to: number): Promise<boolean> {
+async function onlyZeros(file: SpoolFile, from: number, to: number): Promise<boolean> {
   for await (const { piece } of pieces(file, from, to)) if (!isZero(piece)) return false;
   return true;
 }
@@ -239,4 +239,39 @@ export async function reading<T>(
   } finally {
     await file.close();
   }
+}
+
+export interface FoundHeader {
+  /** null: there is none, or none that can be read. */
+  readonly header: SegmentHeader | null;
+  /** Bytes of the file as it is. */
+  readonly size: number;
+  /** How many it had when it was made. */
+  readonly fileBytes: number;
+  /** Nothing was written to it after its header: records are written only once that is on the disk. */
+  readonly isUnused: boolean;
+  /** Where the other one is, if it cannot be read although records follow, and both were written before these. */
+  readonly damagedAt: number | null;
+}
+
+/** `made`: how many bytes the file had when it was made; null: not known. */
+export async function readHeader(file: SpoolFile, made: number | null): Promise<FoundHeader> {
+  const size = await file.size();
+  const fileBytes = made ?? size;
+  const places = [0, fileBytes - headerBytes];
+  const copies = await Promise.all(places.map((place) => bytesAt(file, place)));
+  const decoded = copies.map((bytes) => decodeHeader(bytes));
+  const header = decoded[0] ?? (decoded[1]?.version === 1 ? null : decoded[1]) ?? null;
+  const isUnused = await onlyZeros(file, headerBytes, recordsEnd(header?.version ?? 2, fileBytes));
+  const found = { header, size, fileBytes, isUnused };
+  // Version 1 has one, and a file that was cut has lost the other.
+  if (header === null || header.version === 1 || size < fileBytes) return { ...found, damagedAt: null };
+  const other = decoded.indexOf(null);
+  // If there are no records, the process may have ended while it wrote one of them.
+  return { ...found, damagedAt: other >= 0 && !isUnused ? (places[other] ?? null) : null };
+}
+
+async function bytesAt(file: SpoolFile, place: number): Promise<Buffer> {
+  const bytes = Buffer.alloc(headerBytes);
+  return place < 0 ? bytes.subarray(0, 0) : bytes.subarray(0, await file.read(bytes, place));
 }

@@ -9,10 +9,8 @@ import type { MasterKey } from '../secrets/key-file.ts';
 import { limits } from '../config/limits.ts';
 import type { DiskHealth } from './disk-health.ts';
 import type { SpoolFile, SpoolFiles } from './files.ts';
-import { headerBytes, recordsEnd } from './format.ts';
-import type { RecordHead } from './format.ts';
-import { encodeHeader, segmentKey } from './headers.ts';
-import type { SegmentHeader } from './headers.ts';
+import { encodeHeader, headerBytes, recordsEnd, segmentKey } from './format.ts';
+import type { RecordHead, SegmentHeader } from './format.ts';
 import type { SegmentRange } from './scan-records.ts';
 
 export interface Segment {

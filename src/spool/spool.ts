@@ -5,8 +5,7 @@
  */
 import { join } from 'node:path';
 import type { DiskHealth } from './disk-health.ts';
-import { headerBytes, openRecord } from './format.ts';
-import { keyOf } from './headers.ts';
+import { headerBytes, keyOf, openRecord } from './format.ts';
 import type { Sealed } from './kept-request.ts';
 import { quarantine, recount } from './quarantine.ts';
 import type { UnreadablePart } from './disk-health.ts';
