@@ -4,9 +4,8 @@ import { suite, test } from 'node:test';
 import { holdsTable } from '../../test/support/state-table.ts';
 import assert from 'node:assert/strict';
 import { deferred } from '../kit/promises.ts';
-import type { ClientTls } from './client-tls.ts';
 import { namesOf, Newcomers, readClientOpening } from './startup.ts';
-import type { Newcomer } from './startup.ts';
+import type { ClientTls, Newcomer } from './startup.ts';
 
 /** A client's end of a connection: what it sends is given by the test, what it is told is kept. */
 class Client extends Duplex {
