@@ -73,7 +73,7 @@ test('documentation and metric helps contain none of the constructions that are 
         .map((name) => `docs/${folder}${name}`),
     ),
   );
-  const sources = ['admin/metrics', 'admin/watch-metrics', 'admin/spool-metrics', 'admin/request-metrics'];
+  const sources = ['admin/metrics', 'admin/watch-metrics', 'admin/request-metrics'];
   const texts = [
     ...['README.md', ...listed.flat()].map(async (path) => [
       path,

@@ -14,7 +14,7 @@ import type { Loaded } from './load.ts';
 import { Choice, Chosen, Menu } from './menu.tsx';
 import { call, look } from './server.ts';
 import { Text } from './text.tsx';
-import { useTyped } from './text-filter.ts';
+import { useTyped } from './find-text.tsx';
 
 /** Of checks that are no sender's. */
 const own = 'own';

@@ -18,7 +18,7 @@ import { briefReason, causeOf } from './overview.tsx';
 import { RangeMenu, rangeOf, sumsOf, Traffic, useCompared, useTraffic } from './time-range.tsx';
 import { LatestRequests } from './request-live.tsx';
 import { go, route, to } from './route.ts';
-import { ShareList } from './share-list.tsx';
+import { ShareList } from './share.tsx';
 import { look } from './server.ts';
 import { lazy } from './lazy.tsx';
 import { Trouble } from './endpoint-problem.tsx';

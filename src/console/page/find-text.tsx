@@ -1,5 +1,6 @@
 /** A field for what is searched on a page, with the key that leads to it. */
 import type { JSX } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { Icon } from './icons.tsx';
 
 interface Props {
@@ -24,4 +25,23 @@ export function SearchField({ label, placeholder, value, set }: Props): JSX.Elem
       <kbd aria-hidden="true">/</kbd>
     </span>
   );
+}
+
+const pauseMs = 250;
+
+/** A text that is typed, and applied after a pause. */
+export function useTyped(value: string, set: (value: string) => void): [string, (value: string) => void] {
+  const [typed, setTyped] = useState(value);
+  const known = useRef(value);
+  useEffect(() => {
+    // Somebody may have typed before the first effects run.
+    if (known.current !== value) setTyped(value);
+    known.current = value;
+  }, [value]);
+  useEffect(() => {
+    if (typed === value) return undefined;
+    const timer = setTimeout(() => set(typed), pauseMs);
+    return () => clearTimeout(timer);
+  }, [typed]);
+  return [typed, setTyped];
 }

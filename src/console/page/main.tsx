@@ -12,7 +12,7 @@ import { watchLive } from './live.ts';
 import { needing, useNeeds } from './endpoint-problems.ts';
 import { enterByLink, takesLink } from './login-address.ts';
 import { Overview } from './overview.tsx';
-import { RoleMenu } from './role-menu.tsx';
+import { RoleMenu, ZoneMenu, watchTheme } from './frame-menus.tsx';
 import { Text } from './text.tsx';
 import { addressOfRefused } from '../list-address.ts';
 import { forgetLists } from './list-state.ts';
@@ -22,9 +22,7 @@ import { isRoute } from '../routes.ts';
 import { digitsText } from '../visible-text.ts';
 import { away, call, enter, loggedOut, me, notReady, offered, token } from './server.ts';
 import { askTabs, rememberPlace, tellTabs, watchTabs } from './tabs.ts';
-import { watchTheme } from './theme.ts';
 import { clockText, watchZone } from './time-zone.ts';
-import { ZoneMenu } from './time-zone-menu.tsx';
 import type { Me } from '../api.ts';
 
 // Those that few people open first.

@@ -1,6 +1,7 @@
 /** Above a list of requests: a text, what became of them with counts, chips for endpoint, code, sender, event and time. All of it is the address. */
 import type { JSX } from 'preact';
 import { useRef, useState } from 'preact/hooks';
+import { signal } from '@preact/signals';
 import type { ListCounts, SenderInfo } from '../api.ts';
 import { digitsText } from '../visible-text.ts';
 import { findTables } from '../request-statements.ts';
@@ -10,10 +11,8 @@ import { useRowsIf } from './load.ts';
 import { Text } from './text.tsx';
 import { Icon } from './icons.tsx';
 import { Chosen, Menu } from './menu.tsx';
-import { SearchField } from './find-text.tsx';
+import { SearchField, useTyped } from './find-text.tsx';
 import { me } from './server.ts';
-import { useTyped } from './text-filter.ts';
-import { isPhone } from './window.ts';
 import { isoOf, timeText } from './time-zone.ts';
 
 interface Props {
@@ -358,3 +357,10 @@ function TimeChip({ address, set }: Pick<Props, 'address' | 'set'>): JSX.Element
 }
 
 const shown = (iso: string): string => (Number.isNaN(Date.parse(iso)) ? '…' : timeText(Date.parse(iso)));
+
+/** Whether the page is as narrow as a phone, where some of it is arranged in another way than style alone can. */
+const narrow = matchMedia('(max-width: 720px)');
+
+const isPhone = signal(narrow.matches);
+
+narrow.addEventListener('change', ({ matches }) => (isPhone.value = matches));

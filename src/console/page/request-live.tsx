@@ -12,8 +12,7 @@ import { Line, Names } from './request-rows.tsx';
 import { go, to } from './route.ts';
 import { useSenders } from './senders.ts';
 import { notReady } from './server.ts';
-import { SearchField } from './find-text.tsx';
-import { useTyped } from './text-filter.ts';
+import { SearchField, useTyped } from './find-text.tsx';
 
 /** How often the newest page is read again while something arrives, and otherwise. */
 const renewMs = 1_000;

@@ -8,10 +8,9 @@ import { forgetOne, readBefore, retryOne } from '../statements.ts';
 import { sameHrefOf, Timeline, useSameReason, WhatToDo } from './explained-view.tsx';
 import { addressOf, wordsOf } from '../list-address.ts';
 import { listOf } from './list-state.ts';
-import { LooksLike } from './guessed-sender.tsx';
-import { Action, Copy, Shown, Sql } from './components.tsx';
+import { Action, Copy, Shown, Sql, Code } from './components.tsx';
 import { Text } from './text.tsx';
-import { useRows } from './load.ts';
+import { useRows, useLoaded } from './load.ts';
 import { useFacts } from './request-facts.ts';
 import type { Facts } from './request-facts.ts';
 import { msText, toExplain } from './request-rows.tsx';
@@ -21,6 +20,13 @@ import { ExplainThis, lackingOf } from './request.tsx';
 import { Resend } from './resend.tsx';
 import { go, route, to } from './route.ts';
 import { useSenders } from './senders.ts';
+import type { SenderInfo } from '../api.ts';
+import { qualified } from '../quote.ts';
+import { recognised } from '../guess-sender.ts';
+import type { TableRef } from '../statements.ts';
+import { readFacts } from '../endpoint-list.ts';
+import { useSenderOf } from './endpoint-facts.tsx';
+import { call } from './server.ts';
 
 export function RequestPage({
   id,
@@ -332,5 +338,39 @@ function Compare({ id }: { readonly id: string }): JSX.Element {
       </label>
       <button type="submit">Compare</button>
     </form>
+  );
+}
+
+interface Props {
+  readonly table: TableRef;
+  readonly headers: readonly string[];
+}
+
+/** Guesses the sender of a request by its header names, if the table has another check, or none. */
+function LooksLike({ table, headers }: Props): JSX.Element | null {
+  const senders = useLoaded('senders', (options) => call<readonly SenderInfo[]>('senders', options)).value;
+  const sender = useSenderOf(useRows(readFacts(table)).value?.[0]);
+  if (senders === null || sender === undefined) return null;
+  const own = sender?.id ?? null;
+  const like = recognised(headers, senders);
+  const [first] = like;
+  if (first === undefined || like.some(({ id }) => id === own)) return null;
+  return (
+    <section class="strip">
+      It looks like{' '}
+      {like.map(({ id, name }, i) => (
+        <>
+          {i === 0 ? '' : ' or '}
+          <a key={id} href={to(['new', id])}>
+            <Text of={name} />
+          </a>
+        </>
+      ))}
+      {own === null ? '.' : <>, but the table checks for {own}.</>} Create an endpoint for it, or give this
+      table that check:
+      <Code
+        text={`ALTER TABLE ${qualified(table.schema, table.table)} VALIDATE SECRET ${first.id}_secret USING ${first.id}`}
+      />
+    </section>
   );
 }

@@ -9,13 +9,12 @@ import { BulkBar } from './bulk-bar.tsx';
 import { addressOf, filterOf, isFiltered, noAddress, wordsOf } from '../list-address.ts';
 import type { ListAddress } from '../list-address.ts';
 import { findEndpoints } from '../endpoint-list.ts';
-import { useRows } from './load.ts';
+import { useRows, useRowsIf } from './load.ts';
 import { listOf } from './list-state.ts';
 import type { RequestList } from './list-state.ts';
 import { Skeleton, Sql, Wrong } from './components.tsx';
 import { Text } from './text.tsx';
 import { ListChart } from './list-chart.tsx';
-import { ReasonChips } from './request-reasons.tsx';
 import { numberOf, RequestFilters } from './request-filters.tsx';
 import { Views } from './views.tsx';
 import { OlderRows } from './table-rows.tsx';
@@ -26,8 +25,13 @@ import { clockOf, whenText } from './request-time.tsx';
 import { RetryProgress } from './retry-all.tsx';
 import { resultOf } from '../request-filter.ts';
 import { go, route, to } from './route.ts';
-import { ShareList, sqlOf } from './share-list.tsx';
+import { ShareList, sqlOf } from './share.tsx';
 import { useSenders } from './senders.ts';
+import { listReasons } from '../statements.ts';
+import { digitsText } from '../visible-text.ts';
+import { Name } from './address.tsx';
+import type { ResultRow } from './load.ts';
+import { briefReason, causeOf } from './overview.tsx';
 
 export function Requests({ query }: { readonly query: URLSearchParams }): JSX.Element {
   const address = addressOf(query);
@@ -343,3 +347,43 @@ function Nothing({
     </div>
   );
 }
+
+const chipsMax = 4;
+
+interface ReasonProps {
+  readonly address: ListAddress;
+  readonly set: (change: Partial<ListAddress>) => void;
+}
+
+/** Above refused requests: the reasons that most of them have, with counts, each of which narrows the list (`headgate.rejected_requests`). */
+function ReasonChips({ address, set }: ReasonProps): JSX.Element | null {
+  const { schema, table } = address;
+  // Of other filters their counts know nothing.
+  const isWhole =
+    JSON.stringify({ ...address, schema: '', table: '' }) ===
+    JSON.stringify({ ...noAddress, result: 'refused' });
+  const rows = useRowsIf(isWhole ? listReasons(table === '' ? null : { schema, table }) : null).value ?? [];
+  if (rows.length < 2) return null;
+  return (
+    <div class="reason-chips" role="group" aria-label="Reasons">
+      {rows.slice(0, chipsMax).map((row) => (
+        <button key={row['last_id']} type="button" class="small" onClick={() => set(reasonFilter(row))}>
+          {table === '' ? (
+            <span class="faint">
+              {row['table_name'] === '' ? 'no endpoint' : <Name of={row['table_name'] ?? ''} max={20} />}{' '}
+            </span>
+          ) : null}
+          <Text of={briefReason(row)} max={60} /> <b class="bad">{digitsText(row['requests'] ?? '')}</b>
+        </button>
+      ))}
+      {rows.length > chipsMax ? <span class="faint">and {rows.length - chipsMax} other reasons</span> : null}
+    </div>
+  );
+}
+
+const reasonFilter = (row: ResultRow): Partial<ListAddress> => ({
+  schema: row['schema_name'] ?? '',
+  table: row['table_name'] ?? '',
+  code: row['code'] ?? '',
+  cause: causeOf(row)?.kind ?? '',
+});

@@ -11,6 +11,11 @@ import { asFailure, call, me } from './server.ts';
 import type { Failure } from './server.ts';
 import { Text } from './text.tsx';
 import { minuteText } from './time-zone.ts';
+import { filterOf, wordsOf } from '../list-address.ts';
+import type { ListAddress } from '../list-address.ts';
+import { shellWord } from '../quote.ts';
+import { listKept } from '../request-statements.ts';
+import { useSenders } from './senders.ts';
 
 interface Props {
   /** What is seen, in words. */
@@ -185,3 +190,26 @@ function LoginLink({ place }: { readonly place: () => string }): JSX.Element {
     </>
   );
 }
+
+interface ListProps {
+  readonly address: ListAddress;
+  /** Whether a list of them is what is seen. */
+  readonly isShown?: boolean;
+}
+
+/** Of a list of requests with filters, or of those of one endpoint. */
+export const ShareList = ({ address, isShown = true }: ListProps): JSX.Element => (
+  <Share
+    what={wordsOf(address, useSenders().nameOf) || 'All requests'}
+    sql={isShown ? sqlOf(address) : null}
+    command={commandOf(address)}
+  />
+);
+
+function commandOf({ schema, table, result }: ListAddress): string {
+  const name = table === '' ? '' : ` ${shellWord(schema === '' ? table : `${schema}.${table}`)}`;
+  return `headgate tail${name}${result === 'refused' ? ' --failed' : ''}`;
+}
+
+export const sqlOf = (address: ListAddress): string | null =>
+  listKept(filterOf(address, Date.now()), { from: null, max: 100, scanned: 1_000 });

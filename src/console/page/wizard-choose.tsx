@@ -7,6 +7,7 @@ import { Icon } from './icons.tsx';
 import type { IconName } from './icons.tsx';
 import { Monogram } from './endpoints.tsx';
 import { go, to } from './route.ts';
+import type { HmacForm } from '../custom-hmac.ts';
 
 const methods: Readonly<Record<string, string>> = {
   'A signature of the body': 'HMAC of the body',
@@ -180,3 +181,9 @@ function Other({ kind, icon, name, what }: OtherProps): JSX.Element {
     </li>
   );
 }
+
+/** What was chosen in the first step. */
+export type ChosenSender =
+  | { readonly kind: 'sender'; readonly sender: SenderInfo }
+  | { readonly kind: 'hmac'; readonly form: HmacForm }
+  | { readonly kind: 'anything' };

@@ -26,7 +26,7 @@ import { go, route } from './route.ts';
 import { call, me, run } from './server.ts';
 import type { Failure } from './server.ts';
 import { isShownOnce, memoryOf, showOnce } from './wizard-secret.tsx';
-import type { ChosenSender } from './wizard-chosen.ts';
+import type { ChosenSender } from './wizard-choose.tsx';
 
 const startOf = (chosen: ChosenSender): string =>
   chosen.kind === 'sender' ? `${chosen.sender.id}_events` : chosen.kind === 'hmac' ? 'my_events' : '';

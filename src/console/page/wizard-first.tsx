@@ -19,7 +19,7 @@ import { call, run } from './server.ts';
 import type { Failure } from './server.ts';
 import { Value } from './value.tsx';
 import type { CreatedTable } from './wizard-secret.tsx';
-import type { ChosenSender } from './wizard-chosen.ts';
+import type { ChosenSender } from './wizard-choose.tsx';
 
 interface Props {
   readonly chosen: ChosenSender;

@@ -16,7 +16,7 @@ import { focused, Sql, unlessAway, Wrong } from './components.tsx';
 import { Text } from './text.tsx';
 import { call, me, run, token } from './server.ts';
 import type { Failure } from './server.ts';
-import type { ChosenSender } from './wizard-chosen.ts';
+import type { ChosenSender } from './wizard-choose.tsx';
 
 export interface CreatedTable extends TableRef {
   /** Of its columns. */

@@ -2,8 +2,7 @@
  * A new endpoint in three steps: who sends; its address, what to click at the sender, and the secret, now or later; the first delivery. Each step
  * is in the address or in the database, so that an interrupted wizard goes on: `new/stripe?name=…` before there is a table, `?table=…` after.
  */
-import type { JSX } from 'preact';
-import type { ComponentChildren } from 'preact';
+import type { JSX, ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { SenderInfo } from '../api.ts';
 import { readMade } from '../new-endpoint.ts';
@@ -16,7 +15,7 @@ import { Text } from './text.tsx';
 import { go, route, to } from './route.ts';
 import { call } from './server.ts';
 import { Choose, methodText } from './wizard-choose.tsx';
-import type { ChosenSender } from './wizard-chosen.ts';
+import type { ChosenSender } from './wizard-choose.tsx';
 import { Create } from './wizard-create.tsx';
 import { FirstDelivery } from './wizard-first.tsx';
 import { OwnHmac } from './wizard-hmac.tsx';
