@@ -10,13 +10,12 @@ import type { TableAnswers } from '../types/answers.ts';
 import { dedupeOf } from '../types/table-options.ts';
 import type { Dedupe } from '../types/table-options.ts';
 import type { Intake, Target } from '../types/target.ts';
-import { makeAnswers, noAnswers } from './answers.ts';
 import { formatOf } from './catalog-rows.ts';
 import type { CatalogRow, FoundSecret } from './catalog-rows.ts';
 import type { Catalog } from './catalog.ts';
 import { oidsOf, pinned, readTables } from './queries.ts';
 import { openCheck } from './seals.ts';
-import { openSource } from './table-compiler.ts';
+import { makeAnswers, noAnswers, openSource } from './table-compiler.ts';
 import type { CheckSource } from './table-compiler.ts';
 import { methodsOf, shapeProblem } from './target.ts';
 

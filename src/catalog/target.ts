@@ -6,8 +6,7 @@
 import type { RequestCheck } from '../types/request.ts';
 import type { Include, Intake, SnsTopics, SpoolChoice, Target, Into } from '../types/target.ts';
 import type { Shape } from '../types/shape.ts';
-import { makeAnswers, noAnswers } from './answers.ts';
-import { makeCheck, StillToLearn } from './table-compiler.ts';
+import { makeAnswers, makeCheck, noAnswers, StillToLearn } from './table-compiler.ts';
 import type { CompiledCheck, TableCompiler } from './table-compiler.ts';
 import { dedupeOf, newestOf } from '../types/table-options.ts';
 import type { Dedupe } from '../types/table-options.ts';
