@@ -17,6 +17,7 @@ export interface Failed {
   readonly xid: string | null;
   /** What it was about, if the engine says so; names only, never values. */
   readonly constraint: string | null;
+  readonly table: string | null;
   readonly column: string | null;
   /** It refers to a position in the statement's text: found before any row was read. */
   readonly placed: boolean;

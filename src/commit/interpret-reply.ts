@@ -164,6 +164,7 @@ export function failedHere(sqlstate: string, message: string): Failed {
     atCommit: false,
     xid: null,
     constraint: null,
+    table: null,
     column: null,
     placed: false,
     where: '',

@@ -52,7 +52,10 @@ export class RefusedRows {
       (await hasKey(this.#session, this.#table.target))
     )
       return aborted(refusal('table_changed'));
-    const misfit = mayBeMisfit(failed) && !this.#whole ? await this.#probes.first(member) : null;
+    // A constraint of the table itself is checked when all values of the row are decoded.
+    const isDecoded = member.count === 1 && failed.table !== null;
+    const misfit =
+      mayBeMisfit(failed) && !this.#whole && !isDecoded ? await this.#probes.first(member) : null;
     if (misfit !== null)
       return { ...aborted(forOwner(misfitRefusal(misfit), misfit.failed)), row: misfit.row };
     const row = await this.#rowAtFault(member);

@@ -247,9 +247,9 @@ function isCutShort({ routine }: ServerMessage): boolean {
 
 /** A notice of the engine, or an ERROR. */
 type ServerMessage = {
-  readonly [field in 'routine' | 'code' | 'message' | 'constraint' | 'column' | 'position' | 'where']?:
-    | string
-    | undefined;
+  readonly [
+    field in 'routine' | 'code' | 'message' | 'constraint' | 'table' | 'column' | 'position' | 'where'
+  ]?: string | undefined;
 };
 
 /**
@@ -357,6 +357,7 @@ class RoundTripQuery {
       atCommit: left === 0 || (left === 1 && this.#hasRow),
       xid: this.#xid,
       constraint: error.constraint ?? null,
+      table: error.table ?? null,
       column: error.column ?? null,
       placed: error.position !== undefined,
       where: error.where ?? '',
