@@ -61,8 +61,9 @@ export class ParserEvents<E extends Exchange> {
   /** A request, of which the body may still arrive. `awaitsContinue`: as of Incoming. */
   #request(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): void {
     const connection = this.#connections.all.get(request.socket);
-    // Otherwise the answer that closes this connection is already decided.
-    if (connection === undefined || connection.ending) return;
+    // Otherwise the answer that closes this connection is already decided. A body that nobody reads would stop the reading of its socket: its sender could
+    // not send the rest, and nobody would see that it has gone.
+    if (connection === undefined || connection.ending) return void request.resume();
     const exchange = this.#begin(connection, request, response, awaitsContinue);
     const { passedOver } = connection;
     connection.passedOver = null;
@@ -73,7 +74,7 @@ export class ParserEvents<E extends Exchange> {
   /** A request that expects something else than `100-continue`. */
   #expectation(request: IncomingMessage, response: ServerResponse): void {
     const connection = this.#connections.all.get(request.socket);
-    if (connection === undefined || connection.ending) return;
+    if (connection === undefined || connection.ending) return void request.resume();
     this.#begin(connection, request, response, true).refuse(refusal('expectation_failed'), true);
   }
 
