@@ -58,7 +58,7 @@ export interface Incoming {
   readonly awaitsContinue: boolean;
 }
 
-/** What a door does with requests: `WebhookRequests` of listen/webhook-exchange.ts, and `GatewayHttp` of gateway/http.ts. */
+/** What a door does with requests: `Listener` of listen/http.ts, and `GatewayHttp` of gateway/http.ts. */
 export interface HttpHandler<E extends Exchange> {
   exchange(incoming: Incoming): E;
   /** `passedOver`: why an offer to continue in another protocol was ignored. */
