@@ -167,7 +167,7 @@ async function count(
 
 /**
  * Since when all of them are remembered, newest first: each process keeps its last ones, so the one that has forgotten the latest decides. null: there
- * is none. Ids are the process's name and a number from 0 on (ring-buffer.ts).
+ * is none. Ids are the process's name and a number from 0 on (tail-source.ts).
  */
 export function forgottenOf(lines: readonly Pick<TailLine, 'id' | 'arrivedAtMs'>[]): number | null {
   const oldest = new Map(lines.map((line) => [line.id.slice(0, line.id.lastIndexOf('.')), line]));
