@@ -6,8 +6,7 @@ import { test } from 'node:test';
 import { makeAuthority } from '../../test/support/certificates.ts';
 import { findTool } from '../../test/support/tools.ts';
 import { resolveSettings } from '../config/resolve-settings.ts';
-import { healthOf } from '../console/health.ts';
-import { createMachine } from '../console/machine.ts';
+import { createMachine, healthOf } from '../console/health.ts';
 import { makeSecret, senderInfos, sendTest, wrongSecret } from '../console/senders.ts';
 import { consoleIsOn, consoleProblem } from '../host/door-settings.ts';
 

@@ -1,7 +1,19 @@
-/** What the console shows of the metrics: sums over the text of `/metrics`, which covers all processes. Pure. */
-import type { Health } from './api.ts';
+/**
+ * What the console's health page shows: sums over the text of `/metrics`, which covers all processes, and of the machine the disk of the data directory,
+ * the spool on it, the certificates of the doors. Takes that text, and Settings; returns what it finds when asked, and null for what cannot be read.
+ * Measures a flush at most once a minute, and only while somebody views the page.
+ */
+import { X509Certificate } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { stateAt, validityOf } from '../access/tls-source.ts';
 import { samplesOf } from '../admin/metrics.ts';
 import type { Sample } from '../admin/metrics.ts';
+import { limits } from '../config/limits.ts';
+import type { Settings } from '../config/settings.ts';
+import { diskSpace, flushTime } from '../host/disk-space.ts';
+import { tlsFiles } from '../host/door-settings.ts';
+import type { SpoolDetail } from '../spool/spool-state.ts';
+import type { CertificateInfo, Health, Machine } from './api.ts';
 
 export function healthOf(
   text: string,
@@ -47,4 +59,52 @@ function quantiles(buckets: readonly Sample[]): { p50: number | null; p99: numbe
     return all === 0 || bound === undefined || bound === Infinity ? null : bound;
   };
   return { p50: of(0.5), p99: of(0.99) };
+}
+
+export function createMachine(
+  settings: Settings,
+  embedded: boolean,
+  spool: () => SpoolDetail | null,
+): () => Promise<Machine> {
+  const { dataDir: folder } = settings;
+  const clock = (): number => performance.now();
+  let flush: { readonly ms: Promise<number | null>; readonly atMs: number } | null = null;
+  return async () => {
+    if (flush === null || clock() - flush.atMs > limits.consoleFlushMs)
+      flush = { ms: flushTime(folder, clock).catch(() => null), atMs: clock() };
+    const space = await diskSpace(folder).catch(() => null);
+    const flushMs = await flush.ms;
+    return {
+      node: process.versions.node,
+      disk:
+        space === null
+          ? null
+          : {
+              ...space,
+              folder,
+              embedded,
+              flushMs,
+              low: space.freeBytes < limits.doctorFreeBytesMin,
+              slow: flushMs !== null && flushMs > limits.doctorSlowFlushMs,
+            },
+      spool: spool(),
+      certificates: (await Promise.all(doors.map((door) => certificateOf(settings, door)))).flat(),
+    };
+  };
+}
+
+const doors = ['listen', 'sql', 'gateway'] as const;
+
+async function certificateOf(settings: Settings, door: (typeof doors)[number]): Promise<CertificateInfo[]> {
+  const files = tlsFiles(settings, door);
+  if (files === null) return [];
+  try {
+    const pem = await readFile(files.cert);
+    const { subject, subjectAltName } = new X509Certificate(pem);
+    const validity = validityOf(pem);
+    const names = (subjectAltName ?? subject).replaceAll('\n', ', ').slice(0, limits.consoleNamesCharsMax);
+    return [{ door, names, untilMs: validity.untilMs, state: stateAt(validity, Date.now()) }];
+  } catch {
+    return [{ door, names: '', untilMs: 0, state: 'unreadable' }];
+  }
 }
