@@ -4,8 +4,8 @@
  */
 import { tookBoundsMs } from '../observe/durations.ts';
 import { literal } from './quote.ts';
+import { locked, tableBytes } from './statements.ts';
 import type { TableRef } from './statements.ts';
-import { locked, tableBytes } from './table-sizes.ts';
 
 export const shows = ['all', 'need', 'open', 'quiet', 'never'] as const;
 export type Show = (typeof shows)[number];
