@@ -6,16 +6,16 @@
  * (docs/decisions/0096).
  */
 import { createHash, randomUUID, timingSafeEqual } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { join } from 'node:path';
 import { limits } from '../config/limits.ts';
 import type { TailSource } from '../observe/tail.ts';
 import type { Observe } from '../observe/observations.ts';
 import { Refused, refusal } from '../errors/refusals.ts';
 import { ConsoleApi } from './api-routes.ts';
 import type { ConsoleAnswers } from './api-routes.ts';
-import { readAssets, writeAsset } from './assets.ts';
-import type { Assets } from './assets.ts';
-import { noStore, writeRefusal } from './headers.ts';
+import { guardHeaders, noStore, writeRefusal } from './headers.ts';
 import { ConsoleSessions } from './sessions.ts';
 import type { SqlDoorAt, SqlRunner } from './request-sessions.ts';
 import { isLoopbackHost } from '../kit/address.ts';
@@ -121,4 +121,81 @@ export function isOwnHost(host: string | undefined, more: readonly string[]): bo
   if (named === undefined) return false;
   if (isLoopbackHost(named.replace(/^\[(.*)\]$/, '$1'))) return true;
   return more.some((it) => [named, host.toLowerCase()].includes(it.toLowerCase()));
+}
+
+/**
+ * The files of the page: a fixed map of paths to bytes, read once when the console opens; no request path ever leads to the file system. Browsers cache
+ * files with a hash in their name indefinitely; the page itself is requested each time and answered 304 if unchanged.
+ */
+interface Asset {
+  readonly bytes: Buffer;
+  readonly br: Buffer | null;
+  readonly gz: Buffer | null;
+  readonly type: string;
+  readonly etag: string;
+  readonly forever: boolean;
+}
+
+type Assets = ReadonlyMap<string, Asset>;
+
+const types: ReadonlyMap<string, string> = new Map([
+  ['html', 'text/html; charset=utf-8'],
+  ['js', 'text/javascript; charset=utf-8'],
+  ['css', 'text/css; charset=utf-8'],
+  ['svg', 'image/svg+xml'],
+]);
+
+/** By name. Rejects if the page was not built. */
+async function readAssets(folder: string): Promise<Assets> {
+  const names = new Set(await readdir(folder));
+  const assets = new Map<string, Asset>();
+  for (const name of names) {
+    const type = types.get(name.split('.').at(-1) ?? '');
+    if (type === undefined) continue;
+    const read = (ending: string) =>
+      names.has(name + ending) ? readFile(join(folder, name + ending)) : null;
+    const bytes = await readFile(join(folder, name));
+    const etag = `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`;
+    const forever = /-[A-Z0-9]{8}\.(js|css)$/.test(name);
+    assets.set(name, { bytes, br: await read('.br'), gz: await read('.gz'), type, etag, forever });
+  }
+  if (!assets.has('index.html')) throw new Error(`the page of the console is not in ${folder}`);
+  return assets;
+}
+
+function writeAsset(request: IncomingMessage, response: ServerResponse, asset: Asset): void {
+  const { bytes, br, gz, type, forever } = asset;
+  const accepted = codingsOf(request.headers['accept-encoding']);
+  const [coding, body] =
+    br !== null && accepted.has('br')
+      ? ['br', br]
+      : gz !== null && accepted.has('gzip')
+        ? ['gzip', gz]
+        : [null, bytes];
+  // Each coding is another representation, and has its own tag.
+  const etag = coding === null ? asset.etag : asset.etag.replace(/"$/, `-${coding}"`);
+  const headers = {
+    ...guardHeaders,
+    'cache-control': forever ? 'public, max-age=31536000, immutable' : 'no-cache',
+    etag,
+    vary: 'Accept-Encoding',
+  };
+  if (request.headers['if-none-match'] === etag) return void response.writeHead(304, headers).end();
+  response.writeHead(200, {
+    ...headers,
+    'content-type': type,
+    'content-length': body.length,
+    ...(coding === null ? {} : { 'content-encoding': coding }),
+  });
+  response.end(request.method === 'HEAD' ? undefined : body);
+}
+
+/** Those not refused by a weight of 0. */
+function codingsOf(header: string | string[] | undefined): ReadonlySet<string> {
+  const words = String(header ?? '')
+    .toLowerCase()
+    .split(',');
+  return new Set(
+    words.filter((word) => !/;\s*q=0(\.0*)?\s*$/.test(word)).map((word) => (word.split(';')[0] ?? '').trim()),
+  );
 }
