@@ -19,7 +19,7 @@ import {
   sameReason,
 } from '../../src/console/request-statements.ts';
 import { countRetried, countWaiting, retryBatch } from '../../src/console/retry-routes.ts';
-import { readOrders, rowPage, startsOf } from '../../src/console/row-pages.ts';
+import { readOrder, readOrders, rowPage, startsOf } from '../../src/console/row-pages.ts';
 import {
   compareTraffic,
   countEndpoints,
@@ -42,7 +42,6 @@ import {
   readRefusal,
   takenNames,
 } from '../../src/console/new-endpoint.ts';
-import { readOrder } from '../../src/console/newest-rows.ts';
 import {
   explainValidate,
   listColumns,

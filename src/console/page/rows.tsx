@@ -6,10 +6,19 @@
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { SqlTable } from '../api.ts';
-import { indexFor, isCheap, orderOf, readOrder } from '../newest-rows.ts';
-import type { RowOrder } from '../newest-rows.ts';
-import { ownColumns, readOrders, rowPage, rowsMax, scannedMax, startsOf } from '../row-pages.ts';
-import type { RowPage, RowPlace } from '../row-pages.ts';
+import {
+  indexFor,
+  isCheap,
+  orderOf,
+  ownColumns,
+  readOrder,
+  readOrders,
+  rowPage,
+  rowsMax,
+  scannedMax,
+  startsOf,
+} from '../row-pages.ts';
+import type { RowOrder, RowPage, RowPlace } from '../row-pages.ts';
 import { counted, optionText, sizeText } from '../visible-text.ts';
 import type { TableRef } from '../statements.ts';
 import { keyOf, lastSeen } from './live.ts';
