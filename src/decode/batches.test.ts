@@ -5,7 +5,7 @@ import { plainHead, targetOf } from '../../test/support/rows.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
-import { decodeEvents, decodeLines, decodeObject } from './event-rows.ts';
+import { decodeEvents, decodeLines, decodeObject } from './lines.ts';
 import { deliveryOf } from './delivery.ts';
 import { problemSentence } from './messages.ts';
 
@@ -147,13 +147,13 @@ test('a batch item is checked between its own bounds only', () => {
 
 test("lines of /v1/events are typed by their keys, whatever the table's webhook settings are", () => {
   const target = { ...keyed, intake: { ...keyed.intake, document: 'id', batched: false } };
-  const rows = decodeEvents(target, Buffer.from('{"id":"a","at":0}\n\n{"id":"b"}\n'), 30_000);
+  const rows = decodeEvents(target, Buffer.from('{"id":"a","at":0}\n\n{"id":"b"}\n'));
   assert.deepEqual(documentsOf(rows), ['{"id":"a","at":"1970-01-01 00:00:00Z"}', '{"id":"b"}']);
-  assert.equal(rows.ackTimeoutMs, 30_000);
+  assert.equal(rows.ackTimeoutMs, limits.eventsDeadlineMs);
   assert.deepEqual([...(rows.lines ?? [])], [1, 3]);
-  assert.deepEqual(documentsOf(decodeObject(target, Buffer.from(' {"id":"c"} '), 1)), ['{"id":"c"}']);
+  assert.deepEqual(documentsOf(decodeObject(target, Buffer.from(' {"id":"c"} '))), ['{"id":"c"}']);
   assert.throws(
-    () => decodeLines(target, Buffer.from('{}\n[]'), 1, 11),
+    () => decodeLines(target, Buffer.from('{}\n[]'), 11),
     refusedWith('line 12: failed to decode webhook JSON payload: it is not a JSON object'),
   );
 });
@@ -161,7 +161,7 @@ test("lines of /v1/events are typed by their keys, whatever the table's webhook 
 test('batch lines that are valid are decoded, and the others are reported', () => {
   const body = Buffer.from('{"id":"a"}\nnope\n\n{"id":"b"}\n[1]\n');
   const told: string[] = [];
-  const rows = decodeLines(keyed, body, 30_000, 101, (line, problem) => {
+  const rows = decodeLines(keyed, body, 101, (line, problem) => {
     told.push(`${line}: ${problemSentence(problem)}`);
   });
   assert.equal(rows.count, 2);

@@ -15,18 +15,19 @@ import { skipSpace } from '../kit/json-walk.ts';
 import { longWork } from '../kit/time-slices.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
-import { lineRows } from './body-rows.ts';
 import { Spans } from './document-spans.ts';
 import { includedMembers } from './includes.ts';
-import { type JsonProblem, scanItem, scanJson, scannedEffort } from './json-scan.ts';
+import { scanItem, scanJson, scannedEffort } from './json-scan.ts';
 import { tooManyMembersReason } from './json-tokens.ts';
+import { lineRows } from './lines.ts';
 import { defaultOptions, readOptions } from './options.ts';
 import { withStorableEscapes } from './storable.ts';
 import { noObject, refuseBody, refuseProblem } from './messages.ts';
+import type { JsonProblem } from './messages.ts';
 import { namesRow, needsWhole, rowGrowth, writeRow } from './reshape.ts';
 import { KeptColumns, RowBytes } from './row-bytes.ts';
-import { planOf } from './make-plan.ts';
-import { changesNothing, ignoredOf, isRow, planForScanned, rowProblem, type RowPlan } from './row-plan.ts';
+import { changesNothing, ignoredOf, isRow, planForScanned, planOf, rowProblem } from './row-plan.ts';
+import type { RowPlan } from './row-plan.ts';
 
 /** One batch of a WebSocket, with the head of the request that opened it. */
 export interface ItemsRequest extends DecodeHead {
@@ -56,7 +57,7 @@ function* itemsWith(
   included: Buffer | null,
 ): Generator<void, Rows> {
   const { bytes: source, spans } = request.documents;
-  // As in decode.ts: no two large batches in one turn, and none in the turn in which it was unmasked.
+  // As in decode-slices.ts: no two large batches in one turn, and none in the turn in which it was unmasked.
   if (source.length > limits.decodeSliceBytes) yield;
   const count = spans.length / 2;
   const out = changesNothing(plan, included)

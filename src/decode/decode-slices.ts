@@ -7,22 +7,20 @@ import type { DecodeRequest } from '../types/request.ts';
 import type { Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { rememberedOf } from '../kit/memoize.ts';
-import { withoutMark, isJsonSpace } from '../kit/json-grammar.ts';
-import { skipSpace } from '../kit/json-walk.ts';
+import { withoutMark } from '../kit/json-grammar.ts';
 import { atOnce, longWork } from '../kit/time-slices.ts';
 import { Refused } from '../errors/refusals.ts';
 import { limits } from '../config/limits.ts';
-import { checkDocument, codeOf, lineRows, plainScan, wholeBody } from './body-rows.ts';
 import { documentOf, documentOfQuery, queryOf } from './bodies.ts';
+import { checkDocument, codeOf, plainScan, storesWhole, wholeBody } from './decode.ts';
 import { deliveryOf } from './delivery.ts';
 import { includedMembers } from './includes.ts';
-import { readInSlices } from './lines.ts';
+import { scanJson, scannedEffort } from './json-scan.ts';
+import { lineRows, readInSlices } from './lines.ts';
 import { defaultOptions, readOptions } from './options.ts';
 import { refuseBody, refuseProblem } from './messages.ts';
-import { needsWhole, rowGrowth, writeRow } from './reshape.ts';
-import { RowBytes } from './row-bytes.ts';
-import { planOf } from './make-plan.ts';
-import { changesNothing, ignoredOf, rowProblem, type RowPlan } from './row-plan.ts';
+import { oneRow } from './reshape.ts';
+import { planOf } from './row-plan.ts';
 import { storable } from './storable.ts';
 
 /** Throws Refused, or rejects with it. */
@@ -93,7 +91,7 @@ function* decodeRows(target: Target, request: DecodeRequest): Generator<void, Ro
   const isOneDocument = intake.format === 'json' && !intake.batched;
   if (isOneDocument && shape.writeMode === 'copy') {
     // The body is the row.
-    return wholeBody(target, body, null, checkDocument(body, code, plainScan));
+    return wholeBody(target, body, checkDocument(body, code, plainScan));
   }
   const plan = planOf(target, intake.document === null ? readOptions(request.rawHeaders) : defaultOptions);
   const included = includedMembers(intake, request);
@@ -112,29 +110,16 @@ function* decodeRows(target: Target, request: DecodeRequest): Generator<void, Ro
   return lineRows(target, lines, null);
 }
 
-/** The row of a document that jsonb accepts, and that was scanned last; `raw`: the body that it was made from. */
-export function oneRow(
-  target: Target,
-  plan: RowPlan,
-  included: Buffer | null,
-  body: Buffer,
-  effort: number,
-  raw = body,
-): Rows {
-  if (changesNothing(plan, included) && !plan.typed) return wholeBody(target, body, null, effort);
-  const start = plan.asText ? 0 : skipSpace(body, 0);
-  const problem = rowProblem(plan, body, start);
-  if (problem !== null) throw refuseProblem('payload_undecodable', problem);
-  const ignored = ignoredOf(plan, plan.keys !== null && plan.keys.unknown > 0 ? 1 : 0);
-  const written = needsWhole(plan, body, start) ? (plan.whole ?? plan) : plan;
-  if (changesNothing(written, included)) return { ...wholeBody(target, body, null, effort), ignored };
-  let end = body.length;
-  while (!plan.asText && isJsonSpace(body[end - 1])) end--;
-  const hexBytes = plan.takesBytes ? raw.length * 2 : 0;
-  const out = new RowBytes(end - start, rowGrowth(plan, included) + hexBytes + spareBytes);
-  const kept = writeRow(out, written, included, body, start, end, raw);
-  return { ...wholeBody(target, out.done(), kept, effort), ignored };
+/** The rows of bodies in one buffer, each of which is stored unchanged; null: one of them is not. */
+export function decodeWholes(target: Target, bytes: Buffer, spans: Uint32Array): Rows | null {
+  if (!storesWhole(target)) return null;
+  let effort = 0;
+  for (let at = 0; at < spans.length; at += 2) {
+    const problem = scanJson(bytes.subarray(spans[at], spans[at + 1]), plainScan);
+    if (problem !== null) return null;
+    effort += scannedEffort();
+  }
+  const documents = { bytes, spans };
+  const read = { documents, count: spans.length / 2, lines: null, keeps: null, effort, ignored: null };
+  return lineRows(target, read, bytes.length > limits.groupBytesMax ? null : limits.ackDeadlineMs);
 }
-
-/** Room for a few numbers that are converted to moments. */
-const spareBytes = 64;

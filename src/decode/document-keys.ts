@@ -5,8 +5,8 @@
  */
 import { Members, stringAt } from '../kit/json-walk.ts';
 import { limits } from '../config/limits.ts';
-import type { JsonProblem, KeySink } from './json-scan.ts';
 import { cutName, listedNames, shownName } from './messages.ts';
+import type { JsonProblem } from './messages.ts';
 
 interface KnownKey {
   readonly bytes: Buffer;
@@ -28,7 +28,7 @@ const backslash = 0x5c;
 /** PostgreSQL's bound on a name, in bytes, and some more for keys that are no columns: longer ones are not remembered. */
 const rememberedBytesMax = 128;
 
-export class DocumentKeys implements KeySink {
+export class DocumentKeys {
   /** Counts for the document that was scanned last. */
   known = 0;
   unknown = 0;
@@ -54,6 +54,7 @@ export class DocumentKeys implements KeySink {
     for (const name of names) if (!name.includes('\\')) this.#add(Buffer.from(name), true);
   }
 
+  /** A document begins. */
   begin(): void {
     this.known = 0;
     this.unknown = 0;

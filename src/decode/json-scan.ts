@@ -10,6 +10,8 @@
 import { isUtf8 } from 'node:buffer';
 import { isJsonSpace } from '../kit/json-grammar.ts';
 import { limits } from '../config/limits.ts';
+import type { DocumentKeys } from './document-keys.ts';
+import type { JsonProblem } from './messages.ts';
 import {
   beginTokens,
   behind,
@@ -26,30 +28,13 @@ import {
   unexpected,
 } from './json-tokens.ts';
 
-export interface JsonProblem {
-  /** Absent: it is no storable document. */
-  readonly code?: 'no_column_matched' | 'key_unknown';
-  /** What is wrong, without any text of the document. */
-  readonly reason: string;
-  /** 0-based byte where it was noticed; null: not known. */
-  readonly offset: number | null;
-}
-
 export interface JsonScanOptions {
   /** Nesting of arrays and objects; PostgreSQL itself gives up near 16,000, with an error that is hard to contain. */
   readonly depthMax: number;
   /** Gets the keys of the outermost object; absent: nothing does. */
-  readonly keys?: KeySink | null;
+  readonly keys?: DocumentKeys | null;
   /** The document is kept as text, by PostgreSQL's type json: what only jsonb cannot hold is accepted. */
   readonly asText?: boolean;
-}
-
-/** DocumentKeys, which compares them with the columns of a table (document-keys.ts). */
-export interface KeySink {
-  /** A document begins. */
-  begin(): void;
-  /** The characters of a key as written, without its quotes. */
-  see(bytes: Uint8Array, start: number, end: number): void;
 }
 
 export function scanJson(bytes: Uint8Array, options: JsonScanOptions): JsonProblem | null {

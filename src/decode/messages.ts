@@ -1,7 +1,15 @@
 /** The messages of refused bodies: what was to be read, why it could not be, and the names of keys in them. */
 import { limits } from '../config/limits.ts';
 import { Refused, refusals } from '../errors/refusals.ts';
-import type { JsonProblem } from './json-scan.ts';
+
+export interface JsonProblem {
+  /** Absent: it is no storable document. */
+  readonly code?: 'no_column_matched' | 'key_unknown';
+  /** What is wrong, without any text of the document. */
+  readonly reason: string;
+  /** 0-based byte where it was noticed; null: not known. */
+  readonly offset: number | null;
+}
 
 /** For a table that takes the whole document, and for one whose columns are filled by keys. */
 export type BodyCode = 'body_not_json' | 'payload_undecodable';

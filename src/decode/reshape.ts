@@ -4,11 +4,45 @@
  * over members of the same name, because the engine takes the last; values are converted in place. All else
  * remains byte for byte. Takes documents that scanJson has accepted. Pure.
  */
+import { isJsonSpace } from '../kit/json-grammar.ts';
 import { isString, Members, skipSpace } from '../kit/json-walk.ts';
+import type { Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
+import { wholeBody } from './decode.ts';
 import type { DocumentKeys } from './document-keys.ts';
 import { scannedFraction } from './json-tokens.ts';
+import { refuseProblem } from './messages.ts';
+import { changesNothing, ignoredOf, rowProblem } from './row-plan.ts';
 import type { PlannedColumn, RowPlan } from './row-plan.ts';
-import type { RowBytes } from './row-bytes.ts';
+import { RowBytes } from './row-bytes.ts';
+
+/** The row of a document that jsonb accepts, and that was scanned last; `raw`: the body that it was made from. */
+export function oneRow(
+  target: Target,
+  plan: RowPlan,
+  included: Buffer | null,
+  body: Buffer,
+  effort: number,
+  raw = body,
+): Rows {
+  if (changesNothing(plan, included) && !plan.typed) return wholeBody(target, body, effort);
+  const start = plan.asText ? 0 : skipSpace(body, 0);
+  const problem = rowProblem(plan, body, start);
+  if (problem !== null) throw refuseProblem('payload_undecodable', problem);
+  const ignored = ignoredOf(plan, plan.keys !== null && plan.keys.unknown > 0 ? 1 : 0);
+  const written = needsWhole(plan, body, start) ? (plan.whole ?? plan) : plan;
+  if (changesNothing(written, included)) return { ...wholeBody(target, body, effort), ignored };
+  let end = body.length;
+  while (!plan.asText && isJsonSpace(body[end - 1])) end--;
+  const hexBytes = plan.takesBytes ? raw.length * 2 : 0;
+  const out = new RowBytes(end - start, rowGrowth(plan, included) + hexBytes + spareBytes);
+  const columns = writeRow(out, written, included, body, start, end, raw);
+  const keeps = columns === null ? null : new Map([[0, columns]]);
+  return { ...wholeBody(target, out.done(), effort), keeps, ignored };
+}
+
+/** Room for a few numbers that are converted to moments. */
+const spareBytes = 64;
 
 /** By how much a row is longer than its document, in bytes, without what conversions add. */
 export function rowGrowth(plan: RowPlan, included: Buffer | null): number {

@@ -8,7 +8,7 @@
  * (events-transaction.ts). Takes requests; answers how many rows are committed, or throws Refused, or LineRefused if the line at fault is known.
  */
 import { nothingExpected } from '../batch/lanes.ts';
-import { decodeEvents } from '../decode/event-rows.ts';
+import { decodeEvents } from '../decode/lines.ts';
 import type { RequestSpan } from '../types/request.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
@@ -72,10 +72,7 @@ async function storeSmall(
     let failure: unknown = null;
     let rows: Rows | null = null;
     try {
-      rows =
-        skipped === null
-          ? decodeEvents(table, body, limits.eventsDeadlineMs)
-          : decodeGood(table, body, skipped);
+      rows = skipped === null ? decodeEvents(table, body) : decodeGood(table, body, skipped);
     } catch (error) {
       failure = asLineRefused(error);
     }

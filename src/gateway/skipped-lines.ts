@@ -2,13 +2,12 @@
  * Lines of events, and those that on_error=skip leaves out: the first few in detail, all of them as a count. Takes bytes, returns Rows; refuses as
  * decode does, with the line at fault. Touches nothing.
  */
-import { decodeLines, decodeObject } from '../decode/event-rows.ts';
 import { isObjectOverLines } from '../decode/event-text.ts';
 import type { Lines } from '../decode/line-splitter.ts';
+import { decodeLines, decodeObject } from '../decode/lines.ts';
 import { problemSentence } from '../decode/messages.ts';
 import type { Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import { asLineRefused, reasonOf } from './line-refused.ts';
 
@@ -51,7 +50,7 @@ export function decodeGood(target: Target, body: Buffer, skipped: Skipped): Rows
 /** One JSON object; null: it is none, and is left out. Throws Refused. */
 export function objectOf(target: Target, body: Buffer, skipped: Skipped | null): Rows | null {
   try {
-    return decodeObject(target, body, limits.eventsDeadlineMs);
+    return decodeObject(target, body);
   } catch (error) {
     if (skipped === null || !(error instanceof Refused)) throw asLineRefused(error);
     skipped.add(1, reasonOf(error.refusal.message));
@@ -61,15 +60,14 @@ export function objectOf(target: Target, body: Buffer, skipped: Skipped | null):
 
 /** One JSON object a line; null: there is none. `skipped` null: the first line that is none refuses all. Throws Refused and LineRefused. */
 export function linesOf(target: Target, { bytes, firstLine }: Lines, skipped: Skipped | null): Rows | null {
-  const { eventsDeadlineMs } = limits;
   if (skipped !== null) {
-    const rows = decodeLines(target, bytes, eventsDeadlineMs, firstLine, (line, problem) =>
+    const rows = decodeLines(target, bytes, firstLine, (line, problem) =>
       skipped.add(line, skipped.isFull ? '' : problemSentence(problem)),
     );
     return rows.count === 0 ? null : rows;
   }
   try {
-    const rows = decodeLines(target, bytes, eventsDeadlineMs, firstLine);
+    const rows = decodeLines(target, bytes, firstLine);
     return rows.count === 0 ? null : rows;
   } catch (error) {
     throw asLineRefused(error);

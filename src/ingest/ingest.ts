@@ -11,7 +11,8 @@
  */
 import type { Admission } from '../access/admission.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import { decode } from '../decode/decode.ts';
+import { decodeWithPauses } from '../decode/decode-slices.ts';
+import { decodeWhole } from '../decode/decode.ts';
 import { Refused } from '../errors/refusals.ts';
 import { freeMade } from '../kit/free-buffer.ts';
 import type { StageContext } from '../observe/context.ts';
@@ -107,7 +108,7 @@ export class Ingest {
           const asked = answerHandshake(stages, target, answers, request, 'checked');
           if (asked !== null) return asked;
         }
-        const decoding = decode(target, request);
+        const decoding = decodeWhole(target, request) ?? decodeWithPauses(target, request);
         const decoded = decoding instanceof Promise ? await decoding : decoding;
         // The group of the rows finds the request's trace by them.
         const rows = traceparent === undefined ? decoded : { ...decoded, traceparent };

@@ -8,7 +8,8 @@ import type { Admission } from '../access/admission.ts';
 import { nothingExpected } from '../batch/lanes.ts';
 import type { ExpectedRequest, Lanes } from '../batch/lanes.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import { decode } from '../decode/decode.ts';
+import { decodeWithPauses } from '../decode/decode-slices.ts';
+import { decodeWhole } from '../decode/decode.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import { freeMade } from '../kit/free-buffer.ts';
 import type { StageContext } from '../observe/context.ts';
@@ -51,7 +52,9 @@ export class Retry {
         refuseOtherMethod(target, request.method);
         admitPastDisk(this.#stages, target, nothingExpected);
         if (target.check === 'unusable') throw new Refused('table_unusable');
-        const rows = asKept(await decode(target, received(request)), request);
+        const asReceived = received(request);
+        const decoded = decodeWhole(target, asReceived) ?? (await decodeWithPauses(target, asReceived));
+        const rows = asKept(decoded, request);
         if (rows.count === 0) return { kind: 'committed', rows: 0 };
         const outcome = await lanes.submit(rows);
         if (outcome.kind === 'committed') {

@@ -8,8 +8,7 @@
  * Only headers are kept that rows are made from, or that an owner may see: never a header that carries a credential, unless a
  * column takes it.
  */
-import { decodeWholes } from '../decode/decode.ts';
-import { decodeRequest as decodeAtOnce } from '../decode/decode-slices.ts';
+import { decodeRequest as decodeAtOnce, decodeWholes } from '../decode/decode-slices.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import type { Rows } from '../types/rows.ts';
