@@ -34,7 +34,7 @@ import { doubtsOf, WriteWatch } from '../engine/writability.ts';
 import { openGateway } from '../gateway/door.ts';
 import type { Gateway } from '../gateway/door.ts';
 import { asRole, openEventParts } from '../gateway/event-lanes.ts';
-import { PostgresEvents } from '../gateway/postgres-events.ts';
+import { PostgresEvents } from '../gateway/events.ts';
 import {
   doorOptions,
   engineOf,

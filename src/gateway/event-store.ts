@@ -7,7 +7,7 @@ import type { Skipped } from './skipped-lines.ts';
 export const conflicts = ['error', 'update', 'ignore'] as const;
 export type OnConflict = (typeof conflicts)[number];
 
-/** How rows are stored in the tables of a database: PostgreSQL's (postgres-events.ts), and RisingWave's (risingwave-events.ts). */
+/** How rows are stored in the tables of a database: PostgreSQL's (PostgresEvents in events.ts), and RisingWave's (risingwave-events.ts). */
 export interface EventStore {
   /** A monotonic clock, ms. */
   readonly clock: () => number;

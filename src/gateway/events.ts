@@ -6,21 +6,35 @@
  * A body of up to `eventsLaneBytesMax` takes the path of webhooks, together with others. A larger body (large-body.ts) takes a separate path,
  * as does, with on_error=skip, one of which the engine has refused rows: on PostgreSQL, a transaction of its own
  * (events-transaction.ts). Takes requests; answers how many rows are committed, or throws Refused, or LineRefused if the line at fault is known.
+ *
+ * PostgresEvents is where events go: its lanes and its tables. Only a gateway in front of other databases has RisingWave beside it
+ * (risingwave-events.ts); EventsByProduct then chooses.
  */
 import { nothingExpected } from '../batch/lanes.ts';
+import type { Lanes } from '../batch/lanes.ts';
 import { decodeEvents } from '../decode/lines.ts';
+import type { Product, Products } from '../engine/server-product.ts';
+import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
+import { Refused } from '../errors/refusals.ts';
+import type { Closer } from '../kit/closer.ts';
+import { within } from '../kit/promises.ts';
+import { KnownRelations } from '../relations/known-relations.ts';
 import type { RequestSpan } from '../types/request.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { alteredTable, concernsCatalog, storeLarge, tableAfterRefusal } from './altered-table.ts';
 import type { PostedEvents } from './altered-table.ts';
-import { EventsByProduct } from './event-products.ts';
-import type { EventAnswer, EventRequest, EventStore } from './event-store.ts';
+import { askIn } from './event-lanes.ts';
+import type { EventParts } from './event-lanes.ts';
+import type { EventAnswer, EventRequest, EventStore, OnConflict } from './event-store.ts';
+import { LargeBodies } from './events-transaction.ts';
 import type { GatewayExchange } from './exchange.ts';
-import { LargeBody, refuseNoEvents } from './large-body.ts';
-import { asLineRefused, isOfRow, refusedBy } from './line-refused.ts';
-import type { PostgresEvents } from './postgres-events.ts';
+import { LargeBody, noMore } from './large-body.ts';
+import { asLineRefused, isOfRow, refuseNoEvents, refusedBy } from './line-refused.ts';
+import { PostgresLookup } from './relations.ts';
+import type { Relations } from './relations.ts';
+import type { RisingWaveEvents } from './risingwave-events.ts';
 import { decodeGood, Skipped } from './skipped-lines.ts';
 
 const bytesMax = limits.eventsBodyBytesMax;
@@ -118,4 +132,117 @@ function eventsJson({ rows, skipped, stale }: EventAnswer): string {
   if (skipped === null && stale === undefined) return `{"rows":${rows}}`;
   const left = skipped === null ? {} : { skipped: skipped.lines, skippedTotal: skipped.count };
   return JSON.stringify({ rows, stale, ...left });
+}
+
+const ways = { error: 'insert', update: 'upsert', ignore: 'ignore' } as const satisfies Record<
+  OnConflict,
+  string
+>;
+
+export class PostgresEvents implements EventStore {
+  readonly clock: () => number;
+  readonly lanes: Lanes;
+  readonly #parts: EventParts;
+  readonly #large: LargeBodies;
+  readonly #databases = new Map<string, Relations>();
+
+  /** Closed by `closer`. */
+  constructor(parts: EventParts, closer: Closer) {
+    this.clock = parts.clock;
+    this.lanes = parts.lanes;
+    this.#parts = parts;
+    this.#large = new LargeBodies(parts.engine, parts.clock, closer);
+  }
+
+  find(
+    database: string,
+    name: string,
+    onConflict: OnConflict | null,
+    sinceMs?: number,
+  ): Target | Promise<Target> {
+    const found = this.#relationsOf(database).find(name, ways[onConflict ?? 'error'], sinceMs);
+    return found instanceof Promise
+      ? found.catch((error: unknown) => this.#refuseLookup(database, error))
+      : found;
+  }
+
+  #relationsOf(database: string): Relations {
+    const databases = this.#databases;
+    const known = databases.get(database);
+    if (known !== undefined) return known;
+    // What is forgotten about a database can be looked up again.
+    for (const [oldest] of databases) if (databases.size >= limits.databasesMax) databases.delete(oldest);
+    const lookup = new PostgresLookup(database, askIn(this.#parts, database), this.#parts.engine.logsIn);
+    const relations = new KnownRelations(lookup, { limits, clock: this.clock });
+    databases.set(database, relations);
+    return relations;
+  }
+
+  async #refuseLookup(database: string, error: unknown): Promise<never> {
+    if (error instanceof Refused) {
+      // Not kept: strangers may name any number of databases.
+      if (['database_unknown', 'database_closed'].includes(error.refusal.code)) await this.release(database);
+      throw error;
+    }
+    if (isConnectionLost(error) || sqlstateOf(error) !== null) throw new Refused('engine_unavailable');
+    throw error;
+  }
+
+  forget(database: string, name: string): void {
+    this.#databases.get(database)?.forget(name);
+  }
+
+  async release(database: string): Promise<void> {
+    this.#databases.delete(database);
+    // Do not wait for a body that is still arriving; its connection holds the database as any other session does.
+    const pools = [this.#large.pools, this.#parts.pools];
+    const released = Promise.all(pools.map((it) => it.release(database)));
+    await within(limits.engineFarewellMs, released, undefined);
+  }
+
+  async large(target: Target, request: EventRequest, body: LargeBody): Promise<EventAnswer> {
+    try {
+      return await this.#large.store(target, request, body);
+    } catch (error) {
+      if (error instanceof Refused && error.refusal.code === 'table_changed')
+        this.forget(request.database, request.name);
+      throw error;
+    }
+  }
+
+  skipping(target: Target, request: EventRequest, body: Buffer): Promise<EventAnswer> {
+    return this.large(target, request, new LargeBody(noMore, body));
+  }
+
+  /** A committed row can be read at once. */
+  readable(): Promise<void> {
+    return Promise.resolve();
+  }
+}
+
+interface StoresByProduct {
+  readonly postgresql: PostgresEvents;
+  readonly risingwave: RisingWaveEvents;
+}
+
+/** Where the events of databases of any product are stored: what each says of itself decides. Refuses as Products does. */
+export class EventsByProduct {
+  readonly #products: Products;
+  readonly #stores: StoresByProduct;
+
+  constructor(products: Products, stores: StoresByProduct) {
+    this.#products = products;
+    this.#stores = stores;
+  }
+
+  /** At once if the database has said it; throws Refused. */
+  of(database: string): StoresByProduct[Product] | Promise<StoresByProduct[Product]> {
+    const product = this.#products.of(database);
+    return product instanceof Promise ? product.then((it) => this.#stores[it]) : this.#stores[product];
+  }
+
+  /** As of EventStore. */
+  release(database: string): Promise<void> {
+    return this.#stores[this.#products.known(database)].release(database);
+  }
 }

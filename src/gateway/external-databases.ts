@@ -9,10 +9,9 @@ import type { StageContext } from '../observe/context.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
 import { engineOf, otherSqlRooms } from './engines.ts';
 import type { NamedEngine } from './engines.ts';
-import { EventsByProduct } from './event-products.ts';
 import { openEventParts } from './event-lanes.ts';
 import type { EventParts } from './event-lanes.ts';
-import { PostgresEvents } from './postgres-events.ts';
+import { EventsByProduct, PostgresEvents } from './events.ts';
 import { RisingWaveEvents } from './risingwave-events.ts';
 import type { SqlSurroundings } from './sql-sessions.ts';
 

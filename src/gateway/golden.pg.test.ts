@@ -13,7 +13,7 @@ import type { GoldenAnswer } from '../../test/support/golden.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { chunked, post } from '../../test/support/raw-http.ts';
 import { Refused, refusals } from '../errors/refusals.ts';
-import type { EventsByProduct } from './event-products.ts';
+import type { EventsByProduct } from './events.ts';
 import type { EventStore } from './event-store.ts';
 import type { RefusalCode } from '../errors/refusals.ts';
 

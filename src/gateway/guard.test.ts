@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { openGate } from '../../test/support/gateway.ts';
 import { RequestGuard } from './guard.ts';
 import type { GuardOptions } from './guard.ts';
+import { AllowedPages } from './pages.ts';
 
 const gate = openGate();
 const closed: GuardOptions = { host: '127.0.0.1', token: null, origins: [], hosts: [], secure: false, gate };
@@ -12,7 +13,7 @@ const at = (host: string | undefined, origin?: string, localAddress = '127.0.0.1
   localPort: 8000,
 });
 const place = (options: Partial<GuardOptions>, ...request: Parameters<typeof at>) =>
-  new RequestGuard({ ...closed, ...options }).refusesPlace(at(...request))?.code ?? 'ok';
+  new AllowedPages({ ...closed, ...options }).refuses(at(...request))?.code ?? 'ok';
 
 test('the gateway accepts Host headers of this machine with its own port only', () => {
   for (const host of ['127.0.0.1:8000', 'localhost:8000', 'LOCALHOST:8000', '[::1]:8000', '127.8.8.8:8000']) {
@@ -43,13 +44,13 @@ test('the gateway accepts Host headers of this machine with its own port only', 
 });
 
 test('the gateway does not accept a Host of one address at another', () => {
-  const guard = new RequestGuard({ ...closed, host: '0.0.0.0' });
+  const pages = new AllowedPages({ ...closed, host: '0.0.0.0' });
   const here = at('192.168.1.7:8000', undefined, '192.168.1.7');
-  for (const request of [here, here]) assert.equal(guard.refusesPlace(request), null);
-  assert.equal(guard.refusesPlace({ ...here, localPort: 8001 })?.code, 'host_refused');
-  assert.equal(guard.refusesPlace({ ...here, localAddress: '10.0.0.1' })?.code, 'host_refused');
-  assert.equal(guard.refusesPlace(at('192.168.1.8:8000', undefined, '192.168.1.7'))?.code, 'host_refused');
-  assert.equal(guard.refusesPlace(here), null);
+  for (const request of [here, here]) assert.equal(pages.refuses(request), null);
+  assert.equal(pages.refuses({ ...here, localPort: 8001 })?.code, 'host_refused');
+  assert.equal(pages.refuses({ ...here, localAddress: '10.0.0.1' })?.code, 'host_refused');
+  assert.equal(pages.refuses(at('192.168.1.8:8000', undefined, '192.168.1.7'))?.code, 'host_refused');
+  assert.equal(pages.refuses(here), null);
 });
 
 test('the gateway accepts a Host of the address that received the request, and of the bound address', () => {
@@ -130,8 +131,8 @@ test("the gateway looks up a bearer value in the form of CREATE TOKEN, unless it
 
 test('a gateway with TLS reads a Host without port as port 443, and refuses pages loaded over plain HTTP', () => {
   const guard = (host: string, origin?: string) =>
-    new RequestGuard({ ...closed, secure: true }).refusesPlace({ ...at(host, origin), localPort: 443 })
-      ?.code ?? 'ok';
+    new AllowedPages({ ...closed, secure: true }).refuses({ ...at(host, origin), localPort: 443 })?.code ??
+    'ok';
   assert.equal(guard('localhost'), 'ok');
   assert.equal(guard('localhost:443'), 'ok');
   assert.equal(guard('localhost:80'), 'host_refused');
@@ -147,7 +148,7 @@ test('the gateway judges a request without Origin by its Sec-Fetch-Site header',
   const from = (site: string, options: Partial<GuardOptions> = {}, origin?: string) => {
     const request = at('localhost:8000', origin);
     const one = (name: string) => (name === 'sec-fetch-site' ? site : request.one(name));
-    return new RequestGuard({ ...closed, ...options }).refusesPlace({ ...request, one })?.code ?? 'ok';
+    return new AllowedPages({ ...closed, ...options }).refuses({ ...request, one })?.code ?? 'ok';
   };
   assert.deepEqual(
     ['same-origin', 'none'].map((site) => from(site)),

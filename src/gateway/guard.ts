@@ -1,47 +1,32 @@
 /**
  * Who may send a request to the events gateway. Takes a request, and what it is for; returns null, or what the database must be asked about its token;
- * refuses with `host_refused` (a name that is not the gateway's: DNS rebinding), `page_refused` (a web page of another origin), `token_required`,
- * `token_scope`, and as the gate does. Pure but for the token's digest and the gate's counts. A browser cannot forge Host and Origin, and any other
- * client has no need to: these two checks protect a gateway without a token from the web pages that its owner visits.
+ * refuses with `token_required`, `token_scope`, as pages.ts does because of the name that it comes to and the page that it comes from, and as the gate does.
+ * Pure but for the token's digest and the gate's counts.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Admission } from '../access/admission.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import type { GatewayExchange } from './exchange.ts';
-import { isNameOf } from './host-names.ts';
-import { AllowedPages, shown, tokenInQuery } from './pages.ts';
+import { AllowedPages, tokenInQuery } from './pages.ts';
+import type { OwnNames } from './pages.ts';
 import type { ShownToken } from './tokens.ts';
 
-export interface GuardOptions {
-  /** The address that the gateway is configured to listen on. */
-  readonly host: string;
+export interface GuardOptions extends OwnNames {
   readonly token: string | null;
-  /** Web origins that may call, in lower case; `*`: all. */
-  readonly origins: readonly string[];
-  /** Further names of the gateway besides its own address, with or without port; `*`: any. */
-  readonly hosts: readonly string[];
-  /** Whether the door itself speaks TLS. */
-  readonly secure: boolean;
   /** Decides who may connect and how often, and identifies the client behind a proxy. */
   readonly gate: Admission;
 }
 
-type PlacedRequest = Pick<GatewayExchange, 'one' | 'localAddress' | 'localPort'>;
-
 export class RequestGuard {
-  readonly #options: GuardOptions;
+  readonly #gate: Admission;
   readonly #token: Buffer | null;
   readonly #pages: AllowedPages;
-  readonly #hosts: ReadonlySet<string>;
-  /** The last accepted host: nearly all requests use the same one. */
-  #last = { host: '', localAddress: '', localPort: 0 };
 
   constructor(options: GuardOptions) {
-    this.#options = options;
+    this.#gate = options.gate;
     this.#token = options.token === null ? null : digest(options.token);
-    this.#pages = new AllowedPages(options.origins, options.secure);
-    this.#hosts = new Set(options.hosts.map((host) => host.toLowerCase()));
+    this.#pages = new AllowedPages(options);
   }
 
   /**
@@ -52,7 +37,7 @@ export class RequestGuard {
     const { method, target } = exchange;
     // A health check reveals nothing else, and may use any host name, as load balancers do.
     const isHealth = method === 'GET' && target === '/v1/healthz';
-    const place = this.refusesPlace(exchange);
+    const place = this.#pages.refuses(exchange);
     const [origin, authorization] = [exchange.one('origin'), exchange.one('authorization')];
     const isPreflight = method === 'OPTIONS';
     const inQuery = kind === 'stream' ? tokenInQuery(target) : null;
@@ -63,7 +48,7 @@ export class RequestGuard {
     const passes = place?.code === 'host_refused' ? isHealth : isAsked;
     if (place !== null && !passes) throw new Refused(place);
     if (origin !== undefined && this.#pages.has(origin)) exchange.allowOrigin(origin);
-    const unwelcome = this.#options.gate.refuses(exchange.remoteAddress);
+    const unwelcome = this.#gate.refuses(exchange.remoteAddress);
     if (unwelcome !== null) throw new Refused(unwelcome);
     if (scoped !== null && kind === null) throw new Refused('token_scope', onlyEvents);
     // A preflight carries no credentials.
@@ -72,16 +57,6 @@ export class RequestGuard {
     if (!isAsked) return null;
     const allowOrigin = (it: string) => exchange.allowOrigin(it);
     return { reads: kind === 'stream', token: scoped, origin, place, allowOrigin };
-  }
-
-  /** null: the request comes to a name of the gateway, and from no page of strangers. */
-  refusesPlace(request: PlacedRequest): Refusal | null {
-    const host = request.one('host');
-    // A request without Host (HTTP/1.0) is not from a browser.
-    if (host !== undefined && !this.#isOurs(host, request)) {
-      return refusal('host_refused', `the events gateway is not called ${shown(host.toLowerCase())}`);
-    }
-    return this.#pages.refuses(request, host);
   }
 
   /** A token of CREATE TOKEN, or a text of that form; it never grants more, even if no token is required. */
@@ -103,15 +78,6 @@ export class RequestGuard {
   /** Compared by digest, in constant time: reveals neither content nor length of the token. */
   #isToken(given: string): boolean {
     return this.#token !== null && timingSafeEqual(digest(given), this.#token);
-  }
-
-  #isOurs(host: string, { localAddress, localPort }: PlacedRequest): boolean {
-    const last = this.#last;
-    if (host === last.host && localAddress === last.localAddress && localPort === last.localPort) return true;
-    const own = { ...this.#options, hosts: this.#hosts, localAddress, localPort };
-    const isOurs = isNameOf(own, host.toLowerCase());
-    if (isOurs) this.#last = { host, localAddress, localPort };
-    return isOurs;
   }
 }
 

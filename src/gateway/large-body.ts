@@ -12,6 +12,7 @@ import { Refused } from '../errors/refusals.ts';
 import { beginsObject, firstByte, isObjectOverLines } from '../decode/event-text.ts';
 import { LineSplitter } from '../decode/line-splitter.ts';
 import type { Lines } from '../decode/line-splitter.ts';
+import { noEvent, refuseNoEvents } from './line-refused.ts';
 import { linesOf, objectOf } from './skipped-lines.ts';
 import type { Skipped } from './skipped-lines.ts';
 
@@ -95,17 +96,4 @@ function rowsOf(target: Target, block: Lines, skipped: Skipped | null): Rows | n
   const rows = linesOf(target, block, skipped);
   if (rows?.documents.bytes.buffer !== block.bytes.buffer) freeStore(block.bytes);
   return rows;
-}
-
-const noEvent = 'the body holds no event';
-
-/** Throws Refused for a body without events, and for one sent by mistake instead of NDJSON, with a sentence that helps. */
-export function refuseNoEvents(body: Buffer): Buffer {
-  const first = body[firstByte(body)];
-  if (first === undefined) throw new Refused('event_not_object', noEvent);
-  if (first !== 0x5b) return body;
-  throw new Refused(
-    'event_not_object',
-    'the body is a JSON array: send its items as one JSON object a line (NDJSON), without brackets and commas',
-  );
 }

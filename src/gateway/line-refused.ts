@@ -1,7 +1,8 @@
 /**
- * Errors about one line of a body. Takes refusals of the decode and commit rooms, which are worded for webhooks, and
- * rewords them for senders of events; touches nothing.
+ * Errors about one line of a body of events, and about a body without events. Takes refusals of the decode and commit rooms, which are worded for webhooks,
+ * and rewords them for senders of events; refuses with `event_not_object`. Touches nothing.
  */
+import { firstByte } from '../decode/event-text.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import { refusal, Refused, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
@@ -59,4 +60,17 @@ export function refusedBy(outcome: Exclude<Outcome, { kind: 'committed' }>, rows
     return new Refused(refusal.code, refusal.message);
   }
   return new LineRefused(refusal, lineOf(rows, outcome.row));
+}
+
+export const noEvent = 'the body holds no event';
+
+/** Throws Refused for a body without events, and for one sent by mistake instead of NDJSON, with a sentence that helps; returns any other. */
+export function refuseNoEvents(body: Buffer): Buffer {
+  const first = body[firstByte(body)];
+  if (first === undefined) throw new Refused('event_not_object', noEvent);
+  if (first !== 0x5b) return body;
+  throw new Refused(
+    'event_not_object',
+    'the body is a JSON array: send its items as one JSON object a line (NDJSON), without brackets and commas',
+  );
 }
