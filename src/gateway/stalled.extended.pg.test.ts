@@ -17,12 +17,12 @@ import { limits } from '../config/limits.ts';
 const megabytes = (n: number) => `SELECT repeat('x', 1000000) AS x FROM generate_series(1, ${n})`;
 const portOf = (gateway: TestGateway) => Number(new URL(gateway.url).port);
 
-/** A client that reads nothing of its result, of which the first bytes have come. */
-async function stalled(t: TestContext, gateway: TestGateway, sql: string): Promise<Socket> {
+/** A client that reads nothing of its result, of which the first bytes have come; `behind`: requests that follow at once. */
+async function stalled(t: TestContext, gateway: TestGateway, sql: string, behind = ''): Promise<Socket> {
   const socket = connect({ port: portOf(gateway), host: '127.0.0.1' });
   socket.on('error', () => {});
   onEnd(t, 'stalled client', () => void socket.destroy());
-  socket.write(post('/v1/sql', sql));
+  socket.write(post('/v1/sql', sql) + behind);
   await once(socket, 'readable');
   return socket;
 }
@@ -68,6 +68,58 @@ test('a stalled reader of a SQL result is disconnected, and its result memory is
     await once(socket, 'close');
     assert(bytes < 30_000_000, `${bytes} bytes of its result came`);
   }
+});
+
+test('a client that resets its connection within a streamed SQL answer leaves its session and its memory to others', async (t) => {
+  const database = await testDatabase(t);
+  const gateway = await openTestGateway(t, database, { hosts: ['h'] });
+  const { door, spy } = gateway;
+  const watcher = await database.connect();
+  const sessions = async () => {
+    const { rows } = await watcher.query<{ state: string; query: string }>(
+      `select state, query from pg_stat_activity where datname = current_database() and application_name = 'headgate gateway'`,
+    );
+    return rows;
+  };
+  const areIdle = async () => (await sessions()).every(({ state }) => state === 'idle');
+  const isAsleep = async () =>
+    (await sessions()).some(({ state, query }) => state === 'active' && query === 'SELECT pg_sleep(20)');
+  const timers = () => process.getActiveResourcesInfo().filter((it) => it === 'Timeout').length;
+  assert.deepEqual(await gateway.rows('SELECT 1 AS n'), [{ n: 1 }]);
+  await until(() => door.load.connections === 0);
+  const before = timers();
+  // The answer stands still; it is being read; another one waits behind it, and a third statement is running.
+  const behind = post('/v1/sql', megabytes(3)) + post('/v1/sql', 'SELECT pg_sleep(20)');
+  for (const [requests, bytesRead] of [
+    ['', 0],
+    ['', 8_000_000],
+    [behind, 0],
+  ] as const) {
+    // The largest result there is: if the one before were still held, even in part, there would be no room.
+    const socket = await stalled(t, gateway, megabytes(60), requests);
+    let bytes = 0;
+    if (bytesRead > 0) socket.on('data', (piece: Buffer) => (bytes += piece.length));
+    await until(() => bytes >= bytesRead);
+    if (requests !== '') await until(isAsleep);
+    assert.equal(door.load.requests, requests === '' ? 1 : 3);
+    socket.resetAndDestroy();
+    await until(() => door.load.connections === 0 && door.load.requests === 0);
+    // The text of a statement is held until the engine has said how it ended.
+    await until(() => door.load.bytesInFlight === 0);
+    assert.deepEqual(await gateway.rows('SELECT 1 AS n'), [{ n: 1 }]);
+    await until(areIdle);
+  }
+  const { status, json } = await gateway.sql(megabytes(60));
+  assert.deepEqual([status, (json.rows as unknown[]).length], [200, 60]);
+  await until(() => door.load.connections === 0);
+  // Each idle session has a timer; those of the readers would run for longer than this waits.
+  const idle = (await sessions()).length;
+  assert(idle <= 2, `${idle} sessions`);
+  await until(() => timers() <= before + idle - 1, 20_000);
+  assert.deepEqual(
+    spy.seen.filter(({ kind }) => kind === 'request.failed'),
+    [],
+  );
 });
 
 test('event uploads that break off during the table lookup release their room, and other uploads get no 503', async (t) => {
