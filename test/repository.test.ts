@@ -190,7 +190,10 @@ suite('the repository keeps its own rules', () => {
         .join('')
         .matchAll(/^ {2}(\w+):/gm),
     ].map(([, name]) => name ?? '');
-    const texts = code.filter((name) => !tables.includes(name)).map(read);
+    // A row of a table, and its comment, is no use of what it names; what follows the table is.
+    const texts = code.map((name) =>
+      tables.includes(name) ? read(name).replaceAll(/^ {2}(?:\w+:|\/\*| \*).*$/gm, '') : read(name),
+    );
     assert.deepEqual(
       names.filter((name) => !texts.some((text) => text.includes(name))),
       [],
@@ -207,7 +210,7 @@ suite('the repository keeps its own rules', () => {
     assert.deepEqual(
       unread,
       [],
-      'nothing reads these outside src/config/*settings.ts; src/config/effective-limits.ts reads those that bound something',
+      'nothing reads these outside src/config/*settings.ts; src/config/limits.ts reads those that bound something',
     );
   });
 

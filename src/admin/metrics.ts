@@ -14,9 +14,10 @@ import {
   registerTableCounters,
   readCounter,
   readGauge,
+  TableCounts,
+  tableLabels,
 } from './request-metrics.ts';
 import { PlainHistogram } from './plain-histogram.ts';
-import { TableCounts, tableLabels } from './table-counts.ts';
 import type { MetricFamily } from './merged-metrics.ts';
 import { registerWatch } from './watch-metrics.ts';
 import type { ListenerState } from './watch-metrics.ts';

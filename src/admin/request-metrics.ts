@@ -7,10 +7,9 @@
 import { Gauge, Counter } from 'prom-client';
 import type { Registry } from 'prom-client';
 import type { Readers } from '../observe/context.ts';
-import type { Observation } from '../observe/observations.ts';
+import type { Observation, TableName } from '../observe/observations.ts';
 import { PlainHistogram } from './plain-histogram.ts';
-import { countAnswer, tableLabels } from './table-counts.ts';
-import type { TableCounts } from './table-counts.ts';
+import { rememberedOf } from '../kit/memoize.ts';
 
 /** Codes of answers that are not refusals. */
 const welcome: ReadonlySet<string> = new Set(['committed', 'handshake']);
@@ -180,3 +179,63 @@ export function readGauge<L extends string>(
 
 /** Buckets for answers that senders wait for, in seconds. */
 const answerBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30];
+
+export const tableLabels = ['database', 'schema', 'table'] as const;
+
+interface TableSeries {
+  readonly labels: TableName;
+  rows: number;
+  /** Documents with keys that were not stored. */
+  ignored: number;
+  readonly answers: Map<string, { readonly status: number; count: number }>;
+  /** Batches of WebSockets, by code. */
+  readonly batches: Map<string, number>;
+}
+
+/**
+ * What is counted of requests and batches by table, as plain numbers: an answered request costs one lookup and two additions. Takes tables, returns
+ * their counts: those of `tablesMax` tables, and of the rest together as `other`.
+ */
+export class TableCounts {
+  readonly #tablesMax: number;
+  readonly #byName = new Map<string, TableSeries>();
+  /** Rooms pass the same object for the same table as long as the table does not change. */
+  readonly #ofTable = rememberedOf((table: TableName) => this.#named(table));
+  readonly #noTable = newSeries({ database: '', schema: '', table: '' });
+  readonly #other = newSeries({ database: 'other', schema: 'other', table: 'other' });
+
+  constructor(tablesMax: number) {
+    this.#tablesMax = tablesMax;
+  }
+
+  of(table: TableName | null): TableSeries {
+    return table === null ? this.#noTable : this.#ofTable(table);
+  }
+
+  #named({ database, schema, table }: TableName): TableSeries {
+    const name = JSON.stringify([database, schema, table]);
+    const known = this.#byName.get(name);
+    if (known !== undefined) return known;
+    if (this.#byName.size >= this.#tablesMax) return this.#other;
+    const series = newSeries({ database, schema, table });
+    this.#byName.set(name, series);
+    return series;
+  }
+
+  *all(): Iterable<TableSeries> {
+    yield this.#noTable;
+    yield* this.#byName.values();
+    yield this.#other;
+  }
+}
+
+function newSeries(labels: TableName): TableSeries {
+  return { labels, rows: 0, ignored: 0, answers: new Map(), batches: new Map() };
+}
+
+function countAnswer(series: TableSeries, status: number, code: string, rows: number): void {
+  series.rows += rows;
+  const answer = series.answers.get(code);
+  if (answer === undefined) series.answers.set(code, { status, count: 1 });
+  else answer.count += 1;
+}

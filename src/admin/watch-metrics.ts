@@ -8,9 +8,8 @@ import type { Registry } from 'prom-client';
 import { limits } from '../config/limits.ts';
 import type { Readers } from '../observe/context.ts';
 import type { TableName } from '../observe/observations.ts';
-import { tableLabels } from './table-counts.ts';
+import { tableLabels, readGauge } from './request-metrics.ts';
 import type { SpoolState } from '../spool/spool-state.ts';
-import { readGauge } from './request-metrics.ts';
 
 /** One slot of a listener process, as seen from the main process. */
 export interface ListenerState {

@@ -1,7 +1,7 @@
 /** What `headgate start` prints once its doors are open: their addresses, and a first table and request to try. */
 import type { GatewayService } from './gateway-main.ts';
 import type { Service } from './service.ts';
-import { consoleUrl, reachable } from '../host/console-address.ts';
+import { consoleUrl, nameOfHost } from '../host/running.ts';
 import { urlHost } from '../kit/address.ts';
 import type { Settings } from '../config/settings.ts';
 
@@ -24,9 +24,9 @@ ${addresses(service, settings, consoleLineOf(service, terminal))}
   if (listen === null) return head;
   const psql = psqlOf(service);
   const database = service.engine.defaultDatabase;
-  const webhook = `${schemeOf(settings.listenTlsCert)}://${reachable(listen.host)}:${listen.port}/webhook/${database}/public/github_events`;
+  const webhook = `${schemeOf(settings.listenTlsCert)}://${nameOfHost(listen.host)}:${listen.port}/webhook/${database}/public/github_events`;
   const token = settings.gatewayToken === null ? '' : " -H 'authorization: Bearer <token>'";
-  const withoutPsql = `curl${token} ${schemeOf(settings.gatewayTlsCert)}://${reachable(gateway.host)}:${gateway.port}/v1/sql`;
+  const withoutPsql = `curl${token} ${schemeOf(settings.gatewayTlsCert)}://${nameOfHost(gateway.host)}:${gateway.port}/v1/sql`;
   return `${head}${note === null ? '' : `Before the first table: ${note}.\n\n`}Try it: a table,
 
   ${psql} \\
@@ -75,7 +75,7 @@ const engineOf = ({ databaseUrl, dataDir }: Settings): string =>
 function psqlOf({ engine, doors: { sql } }: Service): string {
   const { defaultDatabase: database } = engine;
   const { user = 'root' } = engine.clientConfig(database);
-  return `psql -h ${reachable(sql.host)} -p ${sql.port} -d ${shellWord(database)} -U ${shellWord(user)}`;
+  return `psql -h ${nameOfHost(sql.host)} -p ${sql.port} -d ${shellWord(database)} -U ${shellWord(user)}`;
 }
 
 /** Quoted if a shell would read it otherwise. */
@@ -126,7 +126,7 @@ Until then its requests get 503. The gateway tries again by itself.
 export function gatewayBanner({ gateway, databases }: GatewayService, settings: Settings): string {
   const { host, port } = gateway.address;
   const scheme = schemeOf(settings.gatewayTlsCert);
-  const url = `${scheme}://${reachable(host)}:${port}`;
+  const url = `${scheme}://${nameOfHost(host)}:${port}`;
   const token = settings.gatewayToken === null ? '' : " -H 'authorization: Bearer <token>'";
   return `
 The events gateway is ready (${databases.join(', ')}).

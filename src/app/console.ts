@@ -15,7 +15,7 @@ import { monotonicMs } from '../observe/context.ts';
 import type { HeldQuestion, HeldRequest, TailSource } from '../observe/tail.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Settings } from '../config/settings.ts';
-import { ownerKeyFile } from '../host/console-address.ts';
+import { ownerKeyFile } from '../host/running.ts';
 import { consoleIsOn } from '../host/door-settings.ts';
 import { pageFolder } from './program-files.ts';
 import { ownBase } from '../ddl/endpoints.ts';

@@ -7,7 +7,7 @@ import { createMetrics } from '../admin/metrics.ts';
 import { openGatewayGuards } from './door-guards.ts';
 import { openGateway } from '../gateway/door.ts';
 import type { Gateway } from '../gateway/door.ts';
-import { boundsOf } from '../config/effective-limits.ts';
+import { boundsOf } from '../config/limits.ts';
 import { doorOptions, engineOf, openEventEngines } from '../gateway/engines.ts';
 import type { NamedEngine } from '../gateway/engines.ts';
 import { externalDatabases } from '../gateway/external-databases.ts';

@@ -14,7 +14,7 @@ import { spanOf } from '../kit/duration.ts';
 import type { ApiError, TailEvent } from '../console/api.ts';
 import { isRefused, wordsOf } from '../console/outcomes.ts';
 import type { HeldRequest, TailLine } from '../observe/tail.ts';
-import { consoleUrl, ownerKeyFile } from '../host/console-address.ts';
+import { consoleUrl, ownerKeyFile } from '../host/running.ts';
 
 export interface TailOptions {
   readonly json?: boolean;

@@ -7,8 +7,7 @@
 import { isUtf8 } from 'node:buffer';
 import { Members } from '../kit/json-walk.ts';
 import { PlainError } from '../kit/plain-error.ts';
-import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
-import { bareIdentifier } from '../senders/identifier.ts';
+import { quoteIdentifier, quoteLiteral, bareIdentifier } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
 import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';

@@ -7,8 +7,7 @@
 import { hostOf, isLoopbackHost } from '../kit/address.ts';
 import { limits } from '../config/limits.ts';
 import { PlainError } from '../kit/plain-error.ts';
-import { quoteLiteral } from '../kit/sql-text.ts';
-import { bareIdentifier } from '../senders/identifier.ts';
+import { quoteLiteral, bareIdentifier } from '../kit/sql-text.ts';
 import { SendClient } from '../senders/send-client.ts';
 import { askOne, moved, roundsOf } from '../senders/send-handshake.ts';
 import { dedupeText } from '../senders/dedupe.ts';

@@ -5,10 +5,9 @@
  */
 import { Client } from 'pg';
 import { PlainError } from '../kit/plain-error.ts';
-import { quoteLiteral } from '../kit/sql-text.ts';
+import { quoteLiteral, bareIdentifier } from '../kit/sql-text.ts';
 import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
-import { bareIdentifier } from '../senders/identifier.ts';
 import type { Where } from './find-headgate.ts';
 import { interrupted, tableOf } from './print.ts';
 import { DatabaseFailure, within } from './session.ts';

@@ -3,13 +3,12 @@
  * it, otherwise the document, otherwise the row's own columns as JSON; its method, query and headers if columns keep them. Nothing else is
  * in a request, and the table says which parts it does not keep. Finds only tables that the role owns, or may look at (readers).
  */
-import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
+import { quoteIdentifier, quoteLiteral, bareIdentifier } from '../kit/sql-text.ts';
 import { nearestNames } from '../kit/similar-names.ts';
 import { jsonObject } from '../kit/json-values.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { plain } from '../kit/terminal.ts';
 import { trustedSql } from '../relations/owner-code.ts';
-import { bareIdentifier } from '../senders/identifier.ts';
 import { sendersOf } from '../senders/senders.ts';
 import type { CommandSession, Texts } from './session.ts';
 

@@ -286,3 +286,39 @@ export const limits = {
 } as const;
 
 export type Limits = { readonly [name in keyof typeof limits]: number };
+
+/** The settings that bound something: each is read here. */
+interface BoundingSettings {
+  readonly commitConnections: number;
+  readonly bodyBytesMax: number;
+  readonly keepAliveSeconds: number;
+  readonly spoolBytesMax: number;
+}
+
+/** The bounds of this Headgate: the table, adjusted by settings. */
+export function boundsOf({
+  commitConnections,
+  bodyBytesMax,
+  keepAliveSeconds,
+}: Omit<BoundingSettings, 'spoolBytesMax'>): Limits {
+  return {
+    ...limits,
+    bodiesInFlightBytesMax: Math.max(limits.bodiesInFlightBytesMax, 2 * bodyBytesMax),
+    keepAliveTimeoutMs: keepAliveSeconds * 1_000,
+    commitConnectionsMax: commitConnections,
+    // Leaves connections for the groups, as far as possible.
+    largeCommitsMax: Math.max(1, Math.min(limits.largeCommitsMax, commitConnections - 1)),
+  };
+}
+
+/**
+ * A segment holds the largest body; the spool holds eight segments, unless that would make segments smaller than the
+ * largest body needs.
+ */
+export function segmentBytes(
+  { spoolBytesMax, bodyBytesMax }: Pick<BoundingSettings, 'spoolBytesMax' | 'bodyBytesMax'>,
+  limits: Pick<Limits, 'spoolSegmentBytes' | 'spoolRecordExtraBytes'>,
+): number {
+  const least = bodyBytesMax + limits.spoolRecordExtraBytes;
+  return Math.ceil(Math.max(least, Math.min(limits.spoolSegmentBytes, spoolBytesMax / 8)) / 4_096) * 4_096;
+}

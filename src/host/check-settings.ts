@@ -12,10 +12,9 @@ import { isLoopbackHost } from '../kit/address.ts';
 import { telemetryPlan } from '../telemetry/plan.ts';
 import { parseMasterKeys } from '../secrets/key-ring.ts';
 import { readKeyFile } from '../secrets/key-file.ts';
-import { limits } from '../config/limits.ts';
+import { limits, segmentBytes } from '../config/limits.ts';
 import { settingsTable } from '../config/settings.ts';
 import type { Settings } from '../config/settings.ts';
-import { segmentBytes } from '../config/effective-limits.ts';
 import {
   checkTls,
   consoleProblem,

@@ -1,6 +1,6 @@
 /**
  * The Headgates that run on this machine as this user: each writes a file with its data directory while its doors are open, so that
- * a command finds it from any folder. Takes data directories, returns those whose process lives and whose `ports.json` names that
+ * a command finds it from any folder; and where such a command finds its console. Takes data directories, returns those whose process lives and whose `ports.json` names that
  * process. Touches `~/.local/state/headgate/running` alone, which only this user may read; a folder that cannot be written is
  * passed over, because a command can still be given `--data-dir`.
  */
@@ -88,3 +88,16 @@ export async function onlyRunning(): Promise<Running | null> {
   const shown = [one, ...others].map(({ dataDir, pid }) => `${dataDir} (pid ${pid})`).join(', ');
   throw new PlainError(`several Headgates run here: ${shown}: choose one with --data-dir`);
 }
+
+/** The file whose content authenticates the commands of this machine; it exists while Headgate runs. */
+export const ownerKeyFile = 'console.key';
+
+/** The console's URL for a browser on this machine. */
+export function consoleUrl({ host, port }: { readonly host: string; readonly port: number }): string {
+  const name = host.includes(':') && host !== '::' ? `[${host}]` : nameOfHost(host);
+  return `http://${name}:${port}/console/`;
+}
+
+/** The name by which this machine reaches a door that listens there. */
+export const nameOfHost = (host: string): string =>
+  host === '0.0.0.0' || host === '::' ? 'localhost' : host;

@@ -5,8 +5,7 @@
  */
 import type { Socket } from 'node:net';
 import { refusal } from '../errors/refusals.ts';
-import { PerTurn } from '../kit/event-loop.ts';
-import { nobodyWaits, quietTurn } from '../kit/idle-tick.ts';
+import { PerTurn, nobodyWaits, quietTurn } from '../kit/event-loop.ts';
 import { deferred, within } from '../kit/promises.ts';
 import type { FastConnections } from './fast-connection.ts';
 import { Connection } from './exchange.ts';

@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { Worker } from 'node:worker_threads';
-import { nobodyWaits } from './idle-tick.ts';
+import { nobodyWaits } from './event-loop.ts';
 
 /** Connects, sends a byte, says so in `shared`, and posts what it then reads: a text, or the code of an error. */
 const client = `

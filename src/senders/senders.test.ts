@@ -5,7 +5,7 @@ import { suite, test } from 'node:test';
 import type { CheckRequest } from '../types/request.ts';
 import { compileCheck } from '../validate/compile.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
-import { bareIdentifier } from './identifier.ts';
+import { bareIdentifier } from '../kit/sql-text.ts';
 import type { SecretKeys, Sender } from './sender.ts';
 import {
   changeOf,

@@ -5,7 +5,7 @@
 import { nearestNames } from '../kit/similar-names.ts';
 import { answering } from './answers.ts';
 import { formerChecks, formerExpressions, formerUntil } from './former-checks.ts';
-import { bareIdentifier } from './identifier.ts';
+import { bareIdentifier } from '../kit/sql-text.ts';
 import { anySender } from './known/any-sender.ts';
 import { knownSenders } from './known.ts';
 import { questions } from './questions.ts';

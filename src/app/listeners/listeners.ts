@@ -19,7 +19,7 @@ import type { Passed } from '../../access/admission.ts';
 import type { Closable } from '../../kit/closer.ts';
 import { listenAt } from '../../kit/listen-at.ts';
 import type { ListenAt } from '../../kit/listen-at.ts';
-import { nobodyWaits } from '../../kit/idle-tick.ts';
+import { nobodyWaits } from '../../kit/event-loop.ts';
 import { limits } from '../../config/limits.ts';
 import type { Observe } from '../../observe/observations.ts';
 import type {

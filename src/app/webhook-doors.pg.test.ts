@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Client } from 'pg';
 import type { ClientConfig } from 'pg';
-import { onEnd } from '../../../test/support/cleanup.ts';
-import { testDatabase } from '../../../test/support/postgres.ts';
-import { commitsEnded } from './wait-for-commits.ts';
+import { onEnd } from '../../test/support/cleanup.ts';
+import { testDatabase } from '../../test/support/postgres.ts';
+import { commitsEnded } from './webhook-doors.ts';
 
 test('the commits of a dead listener process are waited for, and sessions of other roles with their name are not', async (t) => {
   const database = await testDatabase(t);

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { test } from 'node:test';
-import { fileOutput, streamOutput } from './log-output.ts';
+import { fileOutput, streamOutput } from './terminal.ts';
 
 const lost = (lines: number, reason: string): string => `${lines} lost: ${reason}\n`;
 

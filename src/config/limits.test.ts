@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { limits } from './limits.ts';
-import { boundsOf } from './effective-limits.ts';
+import { limits, boundsOf } from './limits.ts';
 
 test('effective limits admit two of the largest bodies and keep a connection for groups', () => {
   const ordinary = {
