@@ -63,7 +63,11 @@ test(`${deliveries} deliveries, each sent once, are stored through a restart, a 
   await within(120_000, async () => {
     await delay(100);
     const readback = await headgate.client(t, 'postgres');
-    assert.deepEqual((await readback.query('SHOW SPOOL')).rows, []);
+    try {
+      assert.deepEqual((await readback.query('SHOW SPOOL')).rows, []);
+    } finally {
+      await readback.end();
+    }
   });
   const tally = await ledger.tally(await headgate.client(t, 'postgres'), 'ledger');
   t.diagnostic(
