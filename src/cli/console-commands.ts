@@ -12,7 +12,7 @@ import { type CommandIo, jsonLine, painted, plain } from '../kit/terminal.ts';
 import { limits } from '../config/limits.ts';
 import { spanOf } from '../kit/duration.ts';
 import type { ApiError, TailEvent } from '../console/api.ts';
-import { isRefused, wordsOf } from '../console/outcomes.ts';
+import { isRefused, wordsOf } from '../console/outcome-summary.ts';
 import type { HeldRequest, TailLine } from '../observe/tail.ts';
 import { consoleUrl, ownerKeyFile } from '../host/running.ts';
 

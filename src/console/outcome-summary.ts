@@ -1,9 +1,32 @@
 /**
- * What became of a request in a few words, for a line of a list: at most 28 characters. The sentence is in explained.ts. Pure.
+ * What became of a request in a few words, for a line of a list: at most 28 characters. The sentence is in explained.ts. Pure. Kept on disk, handshakes and
+ * repeats are no refusals.
  */
-import type { Cause } from '../types/cause.ts';
 import { spanText } from '../kit/duration.ts';
+import type { TailLine } from '../observe/tail.ts';
+import type { Cause } from '../types/cause.ts';
 import { sizeText } from './visible-text.ts';
+
+type LineOutcome = Pick<TailLine, 'status' | 'code'>;
+
+/** Nothing of it is stored, and it was no question. `status` 0: a batch of a WebSocket. */
+export function isRefused({ status, code }: LineOutcome): boolean {
+  if (code === 'committed' || code === 'spooled' || code === 'handshake') return false;
+  // The id of another delivery: answered 2xx, and kept for the owner of the table to decide.
+  return status === 0 || status >= 400 || code === 'delivery_differs';
+}
+
+export function kindOf(outcome: LineOutcome): 'good' | 'warn' | 'plain' | 'bad' {
+  if (outcome.code === 'committed') return 'good';
+  if (!isRefused(outcome)) return 'plain';
+  return outcome.status >= 500 || outcome.status < 300 ? (outcome.status === 0 ? 'bad' : 'warn') : 'bad';
+}
+
+export function wordsOf({ code, rows }: Pick<TailLine, 'code' | 'rows'>): string {
+  if (code === 'spooled') return 'kept on disk';
+  if (code === 'handshake') return 'handshake answered';
+  return code === 'committed' ? `${rows} ${rows === 1 ? 'row' : 'rows'}` : code;
+}
 
 export interface ToExplain {
   readonly status: number;

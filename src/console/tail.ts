@@ -8,7 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { limits } from '../config/limits.ts';
 import type { TailBatch, TailLine, TailSource } from '../observe/tail.ts';
 import type { TailEvent } from './api.ts';
-import { isRefused } from './outcomes.ts';
+import { isRefused } from './outcome-summary.ts';
 
 /** What a watcher may see. `all`: everything, including requests that led to no table. */
 export type TailRights =

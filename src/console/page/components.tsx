@@ -7,7 +7,7 @@ import type { Failure } from './server.ts';
 import { to } from './route.ts';
 import { away, run } from './server.ts';
 import type { SqlResponse } from '../api.ts';
-import { kindOf } from '../outcomes.ts';
+import { kindOf } from '../outcome-summary.ts';
 import { withoutSecrets } from '../statements.ts';
 import type { SqlText } from './sql-text.tsx';
 import { Text } from './text.tsx';
