@@ -270,6 +270,8 @@ export const requestLimits = {
 
   /** How much of the body of a refused request is kept, in bytes. */
   rejectedBodyBytesMax: 64 * 1024,
+  /** The same of a request that VALIDATE had accepted: its owner may want to retry it, which takes all of it. */
+  rejectedAuthenticBodyBytesMax: 1024 * 1024,
   /** How much of the reason is kept, in characters. */
   rejectedReasonCharsMax: 1_000,
   /** Refused requests of one database whose check is evaluated again in a row, to tell why … */
@@ -282,6 +284,8 @@ export const requestLimits = {
   rejectedWaitingBytesMax: 8 * 1024 * 1024,
   /** Refused requests of one table that are kept in a row … */
   rejectedBurst: 100,
+  /** … of those that VALIDATE had accepted, counted apart … */
+  rejectedAuthenticBurst: 1_000,
   /** … and then per second, so that a flood fills neither the disk nor the log. */
   rejectedPerSecond: 10,
   /** Tables with rates of their own. */

@@ -148,14 +148,18 @@ test('the queue of rejected requests is bounded in entries and bytes, keeps the 
   const times = () => few.takeBatch().map(({ description }) => description.receivedAt.getTime());
   assert.deepEqual([times(), times(), times()], [[1, 2], [3], []]);
   const whole = Buffer.alloc(1_000_000, 1);
-  const bytes = rows({ rejectedWaitingBytesMax: 150_000, rejectedBatchBytesMax: 10 });
+  const bytes = rows({
+    rejectedWaitingBytesMax: 150_000,
+    rejectedAuthenticBodyBytesMax: 65_536,
+    rejectedBatchBytesMax: 10,
+  });
   assert.deepEqual(
     [1, 2, 3].map(() => bytes.push(request({ body: whole }))),
     [true, true, false],
   );
   const [first, ...more] = bytes.takeBatch().map(({ description }) => description);
   assert.deepEqual(more, [], 'one is taken even where it is larger than a batch');
-  assert.equal(first?.body?.length, limits.rejectedBodyBytesMax);
+  assert.equal(first?.body?.length, 65_536);
   assert.notEqual(first?.body?.buffer, whole.buffer);
   assert.equal(first?.bodyBytes, 1_000_000);
   assert.equal(bytes.push(request({ body: whole })), true, 'there is room again');

@@ -150,14 +150,14 @@ function rejectsOn(bin: string): void {
     const [gone, there] = [await makeTable(client, 'gone'), await makeTable(client, 't')];
     await client.query('DROP TABLE gone');
     const { rejects, settled, counted, spy } = openRejects(t, server, {
-      limits: { rejectedBurst: 5, rejectedPerSecond: 1e-6 },
+      limits: { rejectedBurst: 5, rejectedAuthenticBurst: 7, rejectedPerSecond: 1e-6 },
     });
     rejects.serve('postgres');
     for (const target of [gone, there]) for (let i = 0; i < 100; i++) rejects.keep(refused(target));
     for (let i = 0; i < 100; i++)
       rejects.keep(refused(there, { authenticated: false, code: 'signature_failed' }));
     await settled(300);
-    assert.deepEqual([counted('stored'), counted('engine'), counted('rate')], [10, 5, 285]);
+    assert.deepEqual([counted('stored'), counted('engine'), counted('rate')], [12, 7, 281]);
     assert.deepEqual(
       spy.seen.filter(({ kind }) => kind === 'rejected.unwritable'),
       [],
@@ -170,7 +170,7 @@ function rejectsOn(bin: string): void {
       'internal',
     ] as const)
       rejects.keep(refused(there, { code }));
-    assert.equal((await client.query('select from headgate.rejected_requests')).rowCount, 10);
+    assert.equal((await client.query('select from headgate.rejected_requests')).rowCount, 12);
   });
 
   test('rejected requests wait in bounded memory while the server is away; others are counted, and no answer is delayed', async (t) => {
@@ -332,14 +332,14 @@ function rejectsOn(bin: string): void {
     const target = await makeTable(client, 't');
     const { rejects, settled, spy } = openRejects(t, server);
     rejects.serve('postgres');
-    rejects.keep(refused(target, { body: Buffer.alloc(70_000) }));
+    rejects.keep(refused(target, { body: Buffer.alloc(1_100_000) }));
     rejects.keep(refused(target, { body: null, code: 'body_too_large', authenticated: false }));
     rejects.keep(refused(target, { door: 'websocket' }));
     await settled(3);
     const { rows } = await client.query<{ said: string }>(
       'select headgate.retry_rejected(id, true) as said from headgate.rejected_requests order by id',
     );
-    assert.match(rows[0]?.said ?? '', /^not retried: only 65536 of 70000 bytes/);
+    assert.match(rows[0]?.said ?? '', /^not retried: only 1048576 of 1100000 bytes/);
     assert.match(rows[1]?.said ?? '', /^not retried: its body was not read/);
     assert.match(rows[2]?.said ?? '', /^not retried: .*WebSocket/);
     // Who writes into the row by other means is not believed.

@@ -31,7 +31,10 @@ interface JournalParts extends RejectedRowsContext {
 export class Rejects {
   readonly #parts: JournalParts;
   readonly #journals = new Map<string, Journal>();
+  /** Of requests that VALIDATE had not accepted, and of handshakes. */
   readonly #rate: RateLimit;
+  /** Of those that it had: forged requests must not use up the rate of authentic ones. */
+  readonly #authenticRate: RateLimit;
   readonly #count = (answered: CountedAnswer): void => {
     const { table } = answered;
     if (table?.oid !== undefined)
@@ -50,8 +53,15 @@ export class Rejects {
 
   constructor(parts: JournalParts) {
     this.#parts = parts;
-    const { rejectedPerSecond: count, rejectedBurst: burst, rejectedTablesMax } = parts.limits;
-    this.#rate = new RateLimit({ count, perMs: 1_000, burst }, rejectedTablesMax);
+    const {
+      rejectedPerSecond: count,
+      rejectedBurst,
+      rejectedAuthenticBurst,
+      rejectedTablesMax,
+    } = parts.limits;
+    const rateOf = (burst: number) => new RateLimit({ count, perMs: 1_000, burst }, rejectedTablesMax);
+    this.#rate = rateOf(rejectedBurst);
+    this.#authenticRate = rateOf(rejectedAuthenticBurst);
   }
 
   /**
@@ -90,10 +100,9 @@ export class Rejects {
     const { rowsMax, clock, observe } = this.#parts;
     if (rowsMax === 0 || !isWorthKeeping(request.refusal.code)) return;
     const { database, oid } = request.target;
-    // Forged requests must not use up the rate of authentic ones.
-    const key = `${oid}/${request.authenticated}/${database}`;
+    const rate = request.authenticated ? this.#authenticRate : this.#rate;
     const drop = (why: 'rate' | 'queue') => observe({ kind: 'rejected.dropped', database, why, rows: 1 });
-    if (this.#rate.take(key, clock()) > 0) drop('rate');
+    if (rate.take(`${oid}/${database}`, clock()) > 0) drop('rate');
     else if (this.#journals.get(database)?.push(request) !== true) drop('queue');
   }
 

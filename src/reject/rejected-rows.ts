@@ -42,6 +42,7 @@ export class RejectedRows {
   readonly #waiting: WaitingRefusal[] = [];
   #waitingBytes = 0;
   #insertedSinceTrim = 0;
+  #bytesSinceTrim = 0;
   #trimmedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(database: string, context: RejectedRowsContext) {
@@ -53,7 +54,8 @@ export class RejectedRows {
   /** False: there is no room for it. Copies the part of the body that is kept, and does not hold the rest. */
   push(request: RejectedRequest): boolean {
     const { limits } = this.#context;
-    const keeps = Math.min(request.body?.length ?? 0, limits.rejectedBodyBytesMax);
+    const most = request.authenticated ? limits.rejectedAuthenticBodyBytesMax : limits.rejectedBodyBytesMax;
+    const keeps = Math.min(request.body?.length ?? 0, most);
     const bytes = limits.requestCostBytes + textBytes(request) + keeps;
     if (this.#waiting.length >= limits.rejectedWaitingMax) return false;
     if (this.#waitingBytes + bytes > limits.rejectedWaitingBytesMax) return false;
@@ -91,6 +93,7 @@ export class RejectedRows {
         const values = columns.map(([, , value]) => told.map(value));
         const { rows } = await session.query<WrittenRow>(insertRejected, values);
         this.#insertedSinceTrim += rows.length;
+        for (const { description } of batch) this.#bytesSinceTrim += description.body?.length ?? 0;
         observe({ kind: 'rejected.stored', database, rows: rows.length });
         stored(rows.map((row) => refusalOf(database, row)));
         this.#forget(batch.length - rows.length);
@@ -101,13 +104,16 @@ export class RejectedRows {
     }
   }
 
-  /** Now and then, and after a number of new rows. */
+  /** Now and then, and after a twentieth of the rows, or bytes of bodies, that may be there. */
   async trimIfDue(session: JournalSession): Promise<void> {
     const { rowsMax, days, limits, clock } = this.#context;
-    const many = this.#insertedSinceTrim > 0 && this.#insertedSinceTrim * 20 >= rowsMax;
+    const many =
+      (this.#insertedSinceTrim > 0 && this.#insertedSinceTrim * 20 >= rowsMax) ||
+      this.#bytesSinceTrim * 20 >= limits.rejectedBytesMax;
     if (!many && clock() - this.#trimmedAtMs < limits.rejectedTrimMs) return;
     this.#trimmedAtMs = clock();
     this.#insertedSinceTrim = 0;
+    this.#bytesSinceTrim = 0;
     await session.query(trimRejected, [rowsMax, limits.rejectedBytesMax, days]);
   }
 

@@ -79,12 +79,12 @@ suite('the console explains refused requests', () => {
   test('the console offers no retry for a request kept in part, and says why in the words of psql', async (t) => {
     const chromium = requireBrowser(t);
     if (chromium === null) return;
-    const headgate = await startHeadgate(t, { env: { HEADGATE_BODY_BYTES_MAX: '1000000' } });
+    const headgate = await startHeadgate(t, { env: { HEADGATE_BODY_BYTES_MAX: '2000000' } });
     const client = await headgate.client(t);
     await client.query(`CREATE TABLE narrow (n SMALLINT) WITH (connector = 'webhook')`);
-    const pad = 'x'.repeat(100_000);
+    const pad = 'x'.repeat(1_200_000);
     assert.equal((await headgate.post('dev/public/narrow', `{"n":70000,"pad":"${pad}"}`)).status, 422);
-    assert.equal((await headgate.post('dev/public/narrow', `{"pad":"${pad.repeat(20)}"}`)).status, 413);
+    assert.equal((await headgate.post('dev/public/narrow', `{"pad":"${pad.repeat(2)}"}`)).status, 413);
     assert.equal((await headgate.post('dev/public/narrow', '{"n":70000}')).status, 422);
     let ids: string[] = [];
     await within(10_000, async () => {

@@ -73,8 +73,9 @@ suite('refused requests are kept in headgate.rejected_requests', () => {
     assert.equal((await post('{}', { 'x-proof': proof('{}'), 'content-encoding': 'zstd' })).status, 415);
     const large = Buffer.alloc(100_000, 0x20);
     assert.equal((await post(large, { 'x-proof': proof(large) })).status, 422);
+    assert.equal((await post(large, { 'x-proof': 'forged' })).status, 401);
     assert.equal((await headgate.post('dev/public/nothing', '{}')).status, 404);
-    const [first, second, third, fourth] = await rejected(client, 4);
+    const [first, second, third, fourth, fifth] = await rejected(client, 5);
     assert.equal(first?.code, 'signature_failed');
     assert.equal(first.status, 401);
     assert.equal(first.authenticated, false);
@@ -89,8 +90,9 @@ suite('refused requests are kept in headgate.rejected_requests', () => {
     assert.equal(third?.code, 'encoding_unsupported');
     assert.equal(third.body, null);
     assert.equal(third.body_bytes, null);
-    assert.equal(fourth?.body?.length, 64 * 1024);
-    assert.equal(fourth.body_bytes, '100000');
+    assert.deepEqual(fourth?.body, large);
+    assert.equal(fifth?.body?.length, 64 * 1024);
+    assert.equal(fifth.body_bytes, '100000');
     const summary = await client.query<{ code: string; requests: string }>(
       'select code, requests, last_reason, last_id from headgate.rejected_summary where table_name = $1 order by code',
       ['t'],
@@ -100,7 +102,7 @@ suite('refused requests are kept in headgate.rejected_requests', () => {
       [
         ['body_not_json', '2'],
         ['encoding_unsupported', '1'],
-        ['signature_failed', '1'],
+        ['signature_failed', '2'],
       ],
     );
   });

@@ -36,7 +36,11 @@ export interface RejectDeps {
   readonly settled: (rows: number) => Promise<void>;
 }
 
-const generous = { rejectedBurst: 1_000_000, rejectedPerSecond: 1_000_000 };
+const generous = {
+  rejectedBurst: 1_000_000,
+  rejectedAuthenticBurst: 1_000_000,
+  rejectedPerSecond: 1_000_000,
+};
 
 export function openRejects(t: TestContext, server: TestServer, options: RoomOptions = {}): RejectDeps {
   const spy = new Spy();

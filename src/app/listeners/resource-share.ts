@@ -27,6 +27,7 @@ export function shareOf(limits: Limits, of: number, bodyBytesMax: number): Limit
     rejectedWaitingMax: part(limits.rejectedWaitingMax, 1),
     rejectedWaitingBytesMax: part(limits.rejectedWaitingBytesMax, limits.rejectedBatchBytesMax),
     rejectedBurst: part(limits.rejectedBurst, 1),
+    rejectedAuthenticBurst: part(limits.rejectedAuthenticBurst, 1),
     rejectedPerSecond: part(limits.rejectedPerSecond, 1),
     handshakesPerSecond: part(limits.handshakesPerSecond, 1),
     handshakesBurst: part(limits.handshakesBurst, 1),
