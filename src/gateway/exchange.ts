@@ -80,7 +80,7 @@ export class GatewayExchange extends StreamExchange {
 
   /** Whether the whole body is announced, uncompressed and of at most this size. Throws Refused. */
   isSmall(bytesMax: number): boolean {
-    const length = this.isWhole ? this.announcedBytes : Number(this.one('content-length'));
+    const length = this.arriving === null ? this.announcedBytes : Number(this.one('content-length'));
     return !this.#isGzip() && length <= bytesMax;
   }
 
@@ -206,7 +206,7 @@ export class GatewayExchange extends StreamExchange {
   /** Throws Refused for an unsupported encoding. */
   #isGzip(): boolean {
     // A request received as a whole has no encoding.
-    const encoding = this.isWhole ? '' : (this.one('content-encoding') ?? '').trim().toLowerCase();
+    const encoding = this.arriving === null ? '' : (this.one('content-encoding') ?? '').trim().toLowerCase();
     if (encoding === 'gzip' || encoding === 'x-gzip') return true;
     if (encoding === '' || encoding === 'identity') return false;
     throw new Refused(onlyGzip);

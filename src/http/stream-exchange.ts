@@ -11,11 +11,6 @@ import { writeHead } from './node-answer.ts';
 import { FastAnswer } from './plain-messages.ts';
 
 export abstract class StreamExchange extends Exchange {
-  /** The request arrived at once, and the recogniser has read it. */
-  protected get isWhole(): boolean {
-    return this.arriving === null;
-  }
-
   /** For what only requests have that Node's parser has read. */
   protected get nodeResponse(): ServerResponse {
     if (!(this.response instanceof FastAnswer)) return this.response;
