@@ -17,20 +17,56 @@ import { limits } from '../config/limits.ts';
 const megabytes = (n: number) => `SELECT repeat('x', 1000000) AS x FROM generate_series(1, ${n})`;
 const portOf = (gateway: TestGateway) => Number(new URL(gateway.url).port);
 
-/** A client that reads nothing of its result, of which the first bytes have come; `behind`: requests that follow at once. */
-async function stalled(t: TestContext, gateway: TestGateway, sql: string, behind = ''): Promise<Socket> {
+/** A client that reads nothing of the answer to its first request, of which the first bytes have come. */
+async function stalled(t: TestContext, gateway: TestGateway, requests: string): Promise<Socket> {
   const socket = connect({ port: portOf(gateway), host: '127.0.0.1' });
   socket.on('error', () => {});
   onEnd(t, 'stalled client', () => void socket.destroy());
-  socket.write(post('/v1/sql', sql) + behind);
+  socket.write(requests);
   await once(socket, 'readable');
   return socket;
 }
 
+const large = (n: number) => post('/v1/sql', megabytes(n));
+
+/** The sessions of a gateway, which has answered one statement, and the timers of this process. */
+async function watched(t: TestContext) {
+  const database = await testDatabase(t);
+  const gateway = await openTestGateway(t, database, { hosts: ['h'] });
+  const client = await database.connect();
+  const sessions = async () => {
+    const { rows } = await client.query<{ state: string; query: string }>(
+      `select state, query from pg_stat_activity where datname = current_database() and application_name = 'headgate gateway'`,
+    );
+    return rows;
+  };
+  const timers = () => process.getActiveResourcesInfo().filter((it) => it === 'Timeout').length;
+  assert.deepEqual(await gateway.rows('SELECT 1 AS n'), [{ n: 1 }]);
+  const { door } = gateway;
+  await until(() => door.load.connections === 0);
+  const before = timers();
+  /** Resolves once nothing of a request is left but idle sessions, each of which has a timer. */
+  const isOver = async (idleMax: number) => {
+    await until(() => door.load.connections === 0 && door.load.requests === 0);
+    // The text of a statement is held until the engine has said how it ended.
+    await until(() => door.load.bytesInFlight === 0);
+    await until(async () => (await sessions()).every(({ state }) => state === 'idle'));
+    const idle = (await sessions()).length;
+    assert(idle <= idleMax, `${idle} sessions`);
+    // Those of a reader would run for longer than this waits.
+    await until(() => timers() <= before + idle - 1, 20_000);
+    assert.deepEqual(
+      gateway.spy.seen.filter(({ kind }) => kind === 'request.failed'),
+      [],
+    );
+  };
+  return { gateway, client, sessions, isOver };
+}
+
 test('two stalled readers of SQL results do not keep others from results of some megabytes', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t), { hosts: ['h'] });
-  await stalled(t, gateway, megabytes(60));
-  await stalled(t, gateway, megabytes(30));
+  await stalled(t, gateway, large(60));
+  await stalled(t, gateway, large(30));
   const honest = async (): Promise<number> => {
     for (;;) {
       const { status, text, headers, json } = await gateway.sql(megabytes(3));
@@ -54,7 +90,7 @@ test('a stalled reader of a SQL result is disconnected, and its result memory is
     // The honest reader shares a process with the gateway, and pauses where others take the processors.
     limits: { ...limits, gatewayReadPauseMs: 2_000 },
   });
-  const sockets = [await stalled(t, gateway, megabytes(60)), await stalled(t, gateway, megabytes(30))];
+  const sockets = [await stalled(t, gateway, large(60)), await stalled(t, gateway, large(30))];
   const startedMs = performance.now();
   for (;;) {
     const { status, json } = await gateway.sql(megabytes(60));
@@ -71,55 +107,49 @@ test('a stalled reader of a SQL result is disconnected, and its result memory is
 });
 
 test('a client that resets its connection within a streamed SQL answer leaves its session and its memory to others', async (t) => {
-  const database = await testDatabase(t);
-  const gateway = await openTestGateway(t, database, { hosts: ['h'] });
-  const { door, spy } = gateway;
-  const watcher = await database.connect();
-  const sessions = async () => {
-    const { rows } = await watcher.query<{ state: string; query: string }>(
-      `select state, query from pg_stat_activity where datname = current_database() and application_name = 'headgate gateway'`,
-    );
-    return rows;
-  };
-  const areIdle = async () => (await sessions()).every(({ state }) => state === 'idle');
+  const { gateway, sessions, isOver } = await watched(t);
   const isAsleep = async () =>
     (await sessions()).some(({ state, query }) => state === 'active' && query === 'SELECT pg_sleep(20)');
-  const timers = () => process.getActiveResourcesInfo().filter((it) => it === 'Timeout').length;
-  assert.deepEqual(await gateway.rows('SELECT 1 AS n'), [{ n: 1 }]);
-  await until(() => door.load.connections === 0);
-  const before = timers();
   // The answer stands still; it is being read; another one waits behind it, and a third statement is running.
-  const behind = post('/v1/sql', megabytes(3)) + post('/v1/sql', 'SELECT pg_sleep(20)');
+  const behind = large(3) + post('/v1/sql', 'SELECT pg_sleep(20)');
   for (const [requests, bytesRead] of [
     ['', 0],
     ['', 8_000_000],
     [behind, 0],
   ] as const) {
     // The largest result there is: if the one before were still held, even in part, there would be no room.
-    const socket = await stalled(t, gateway, megabytes(60), requests);
+    const socket = await stalled(t, gateway, large(60) + requests);
     let bytes = 0;
     if (bytesRead > 0) socket.on('data', (piece: Buffer) => (bytes += piece.length));
     await until(() => bytes >= bytesRead);
     if (requests !== '') await until(isAsleep);
-    assert.equal(door.load.requests, requests === '' ? 1 : 3);
+    assert.equal(gateway.door.load.requests, requests === '' ? 1 : 3);
     socket.resetAndDestroy();
-    await until(() => door.load.connections === 0 && door.load.requests === 0);
-    // The text of a statement is held until the engine has said how it ended.
-    await until(() => door.load.bytesInFlight === 0);
+    // The session of a statement that was cancelled is not lent again.
+    await isOver(2);
     assert.deepEqual(await gateway.rows('SELECT 1 AS n'), [{ n: 1 }]);
-    await until(areIdle);
   }
   const { status, json } = await gateway.sql(megabytes(60));
   assert.deepEqual([status, (json.rows as unknown[]).length], [200, 60]);
-  await until(() => door.load.connections === 0);
-  // Each idle session has a timer; those of the readers would run for longer than this waits.
-  const idle = (await sessions()).length;
-  assert(idle <= 2, `${idle} sessions`);
-  await until(() => timers() <= before + idle - 1, 20_000);
-  assert.deepEqual(
-    spy.seen.filter(({ kind }) => kind === 'request.failed'),
-    [],
+});
+
+test('a client that resets its connection within a stream of rows leaves its session and the table to others', async (t) => {
+  const { gateway, client, isOver } = await watched(t);
+  await client.query(
+    `CREATE TABLE followed AS SELECT n, repeat('x', 10000) AS x FROM generate_series(1, 3000) AS n`,
   );
+  const follow = 'GET /v1/events?name=followed&after=0 HTTP/1.1\r\nHost: h\r\n\r\n';
+  for (const bytesRead of [0, 5_000_000]) {
+    const socket = await stalled(t, gateway, follow);
+    let bytes = 0;
+    if (bytesRead > 0) socket.on('data', (piece: Buffer) => (bytes += piece.length));
+    await until(() => bytes >= bytesRead);
+    assert.equal(gateway.door.load.requests, 1);
+    socket.resetAndDestroy();
+    // One of SQL; of the stream one that follows, and one that catches up.
+    await isOver(3);
+  }
+  await client.query(`SET lock_timeout = '1s'; DROP TABLE followed`);
 });
 
 test('event uploads that break off during the table lookup release their room, and other uploads get no 503', async (t) => {
