@@ -6,7 +6,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { Pace } from '../batch/lane-rate.ts';
+import { Pace } from '../batch/lane.ts';
 import type { Lanes } from '../batch/lanes.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { Snapshot } from '../catalog/database-tables.ts';

@@ -7,7 +7,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { SpoolCommit } from '../commit/hand-over.ts';
 import { limits } from '../config/limits.ts';
-import type { Pace } from '../batch/lane-rate.ts';
+import type { Pace } from '../batch/lane.ts';
 import type { Lanes } from '../batch/lanes.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { DatabaseSpool } from './database-spool.ts';
