@@ -8,15 +8,14 @@
  * `chain_broken` (rows before it in its chain were not stored); all members with `engine_unavailable`, `deadline`
  * (certainly not stored), `table_changed` (read the catalog and try again) or, as `unknown`, with `commit_unknown`, after a bug with `internal`.
  * Touches the engine through its own small pool of connections per database, so that a slow SELECT elsewhere never
- * delays a group; its connections are handed out by turns of the tables' owners (owner-scheduler.ts), so that nobody's slow tables take all. Whose
- * session stores the rows is decided in commit-connection.ts.
+ * delays a group; its connections are handed out by turns of the tables' owners (owner-scheduler.ts), so that nobody's slow tables take all.
  */
 import type { Group, GroupCommit, Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
 import type { IntoRisingWave } from '../risingwave/into.ts';
 import { refusal } from '../errors/refusals.ts';
-import { forRows } from './commit-connection.ts';
+import { rememberedOf } from '../kit/memoize.ts';
 import { DecodedGroup, statementsOf } from './decoded-group.ts';
 import { DocumentGroup } from './document-group.ts';
 import { GroupSession, ackTimeoutOf, lendSession } from './group-session.ts';
@@ -127,6 +126,22 @@ const tooLate = aborted(refusal('deadline'));
 
 function isOfChangedTable(outcome: Outcome): boolean {
   return outcome.kind === 'aborted' && outcome.refusal.code === 'table_changed';
+}
+
+const deleting = rememberedOf((target: Target): Target => ({
+  ...target,
+  code: { ...target.code, as: target.code.deletesAs },
+}));
+
+/**
+ * The target as it is for these rows; `code.as` says in whose session they are stored, which is decided here alone. Rows of a table that runs no code: the
+ * role that stores such rows of all owners. Rows of a table that runs code, and rows that are looked for in a table, which PostgreSQL plans: the table's owner.
+ */
+export function forRows({ target, members }: Pick<Group, 'target' | 'members'>): Target {
+  const { code } = target;
+  if (code.as === code.deletesAs || !members.some(({ deletes }) => deletes?.includes(1) === true))
+    return target;
+  return deleting(target);
 }
 
 /** Whether the rows of a table are stored by one COPY. */

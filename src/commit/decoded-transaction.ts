@@ -6,18 +6,17 @@
  */
 import type { Rows } from '../types/rows.ts';
 import { limits } from '../config/limits.ts';
-import { isPlain } from './commit-connection.ts';
+import { isPlain } from './plan-lock.ts';
 import { claimSteps } from './deliveries.ts';
 import { isForgotten, told } from './interpret-reply.ts';
 import { committed } from './engine-reply.ts';
 import type { StoreAttempt } from './engine-reply.ts';
 import { isUndecided } from './newest-statements.ts';
-import type { StatementStep } from './prepared-statements.ts';
+import type { StatementStep } from './commit-connection.ts';
 import { inTurn, lost } from './session.ts';
 import type { CommitSession } from './session.ts';
-import { cleanUpStatements, forCitus, safePath } from './transaction-statements.ts';
+import { cleanUpStatements, forCitus, safePath, settingSteps } from './transaction-statements.ts';
 import { toRuns } from './row-runs.ts';
-import { settingSteps } from './transaction-statements.ts';
 import type { TableStatements } from './table-statements.ts';
 import { executeMessages, flushMessage, parseMessage, syncMessage } from './wire-message.ts';
 

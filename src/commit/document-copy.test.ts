@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { rowsOf, targetOf } from '../../test/support/rows.ts';
 import { copyMessages, groupStatement } from './document-copy.ts';
-import { isMeant } from './lock-table.ts';
+import { isMeant } from './plan-lock.ts';
 import { queryMessage } from './wire-message.ts';
 
 const target = targetOf({

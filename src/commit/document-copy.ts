@@ -9,16 +9,14 @@
 import { rememberedOf } from '../kit/memoize.ts';
 import type { Outcome, Rows, Group } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import { isMeant, isMeantFirst, numberSql, holdCodeSql, lockSql } from './lock-table.ts';
+import { isMeant, isMeantFirst, numberSql, isPlain, holdPlainStep } from './plan-lock.ts';
+import { holdCodeSql, lockSql } from './lock-table.ts';
 import { isForgotten, foundBy, standing } from './interpret-reply.ts';
 import type { StoreAttempt } from './engine-reply.ts';
-import { isPlain } from './commit-connection.ts';
-import { toStatement } from './prepared-statements.ts';
-import type { SessionFacts } from './commit-connection.ts';
-import type { PreparedStatement, StatementStep } from './prepared-statements.ts';
+import { toStatement } from './commit-connection.ts';
+import type { SessionFacts, PreparedStatement, StatementStep } from './commit-connection.ts';
 import { abortMessage, lost } from './session.ts';
 import type { CommitSession } from './session.ts';
-import { holdPlainStep } from './lock-table.ts';
 import type { TransactionSettings } from './transaction-statements.ts';
 import {
   executeMessages,

@@ -3,7 +3,7 @@
  * interpret-reply.ts.
  */
 import type { Outcome, Rows } from '../types/rows.ts';
-import type { StatementStep } from './prepared-statements.ts';
+import type { StatementStep } from './commit-connection.ts';
 
 export interface Failed {
   readonly kind: 'failed';

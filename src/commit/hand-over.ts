@@ -12,7 +12,7 @@ import type { Group, Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { isCopied } from './commit.ts';
+import { isCopied, forRows } from './commit.ts';
 import { ackTimeoutOf, noConnection, statementTimeoutMs } from './group-session.ts';
 import type { CommitContext } from './group-session.ts';
 import type { CommitPools } from './commit-pools.ts';
@@ -23,15 +23,13 @@ import type { IntoRisingWave } from '../risingwave/into.ts';
 import { limits as allLimits } from '../config/limits.ts';
 import { DocumentGroup } from './document-group.ts';
 import { DecodedGroup } from './decoded-group.ts';
-import { textOf } from './lock-table.ts';
-import { forRows } from './commit-connection.ts';
-import { toStatement } from './prepared-statements.ts';
+import { textOf, executeMessages } from './wire-message.ts';
+import { toStatement } from './commit-connection.ts';
 import { blameOf } from './interpret-reply.ts';
 import { storeAgain } from './row-at-fault.ts';
 import { CommitSession } from './session.ts';
 import { TableStatements } from './table-statements.ts';
-import { executeMessages } from './wire-message.ts';
-import type { StatementStep } from './prepared-statements.ts';
+import type { StatementStep } from './commit-connection.ts';
 
 /** Requests of one table that arrive together. */
 export interface HandOverBatch {

@@ -29,7 +29,7 @@ import { refusal } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { strangersCode } from '../relations/lock-code.ts';
 import type { EngineReply, Failed, StoreAttempt } from './engine-reply.ts';
-import type { StatementStep } from './prepared-statements.ts';
+import type { StatementStep } from './commit-connection.ts';
 import { faultOf, isOfProtocol } from '../engine/sqlstate.ts';
 import type { Fault } from '../engine/sqlstate.ts';
 

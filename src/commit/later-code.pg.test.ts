@@ -12,7 +12,7 @@ import type { TestServer } from '../../test/support/server.ts';
 import { ValueSearch } from './value-at-fault.ts';
 import { remove } from '../keep/statements.ts';
 import { copySql, groupStatement } from './document-copy.ts';
-import { isMeantFirst } from './lock-table.ts';
+import { isMeantFirst } from './plan-lock.ts';
 import { removeOlderStatement, storeNewerStatement, storeNewestStatement } from './newest-statements.ts';
 import { roundTrip } from './session.ts';
 import {

@@ -14,8 +14,8 @@ import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { CommitPools } from './commit-pools.ts';
 import { Commit } from './commit.ts';
-import { staysSql } from './lock-table.ts';
-import { PreparedStatements } from './prepared-statements.ts';
+import { staysSql } from './plan-lock.ts';
+import { PreparedStatements } from './commit-connection.ts';
 
 const names = ['t0', 't1', 't2', 't3', 't4'] as const;
 /** One at a time, so that all but the first of a moment go together; on a machine of any speed. */

@@ -17,7 +17,7 @@
 import type { Target } from '../types/target.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { CommitPools } from './commit-pools.ts';
-import { isPlain } from './commit-connection.ts';
+import { isPlain } from './plan-lock.ts';
 
 interface Owner {
   /** Its groups that are at work. */

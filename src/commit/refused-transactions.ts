@@ -5,7 +5,7 @@ import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { refusal } from '../errors/refusals.ts';
-import { isPlain } from './commit-connection.ts';
+import { isPlain } from './plan-lock.ts';
 import type { SessionFacts } from './commit-connection.ts';
 import type { DecodedTransaction } from './decoded-transaction.ts';
 import { aborted, failedHere, outcomeOf, standing, told } from './interpret-reply.ts';

@@ -15,10 +15,15 @@ import type { PoolClient, ClientBase, Connection, DatabaseError } from 'pg';
 import type { Target } from '../types/target.ts';
 import { failedHere, isInDoubt, isRaised, told, isForgotten, handedOn } from './interpret-reply.ts';
 import type { StoreAttempt, LostConnection, EngineReply, StalePlaces } from './engine-reply.ts';
-import { connectionOf } from './commit-connection.ts';
-import { executeSteps, statementsOf } from './prepared-statements.ts';
-import type { CommitConnection, Reset, SessionFacts } from './commit-connection.ts';
-import type { PreparedStatements, PreparedStatement, StatementStep } from './prepared-statements.ts';
+import { connectionOf, executeSteps, statementsOf } from './commit-connection.ts';
+import type {
+  CommitConnection,
+  Reset,
+  SessionFacts,
+  PreparedStatements,
+  PreparedStatement,
+  StatementStep,
+} from './commit-connection.ts';
 import type { TransactionSettings } from './transaction-statements.ts';
 import { queryMessage, syncMessage } from './wire-message.ts';
 import { cutOff } from '../engine/close-client.ts';

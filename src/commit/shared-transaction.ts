@@ -19,7 +19,7 @@ import { rememberedOf } from '../kit/memoize.ts';
 import type { Group, Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { ackTimeoutOf } from './group-session.ts';
-import { isHeldByPlan } from './lock-table.ts';
+import { isHeldByPlan } from './plan-lock.ts';
 
 /** A transaction that counts. */
 interface CountedTransaction {

@@ -5,7 +5,7 @@ import { rowsOf, targetOf } from '../../test/support/rows.ts';
 import type { Column, Shape } from '../types/shape.ts';
 import type { Rows } from '../types/rows.ts';
 import { withNulls } from './value-at-fault.ts';
-import { PreparedStatements, toStatement } from './prepared-statements.ts';
+import { PreparedStatements, toStatement } from './commit-connection.ts';
 import { toRuns } from './row-runs.ts';
 import { probeStatement, removeStatement, storeStatement } from './statements.ts';
 import { executeMessages } from './wire-message.ts';

@@ -6,7 +6,7 @@ import { typeOids } from '../relations/shape.ts';
 import type { Column, KeyColumn, Shape } from '../types/shape.ts';
 import type { Target } from '../types/target.ts';
 import { quoteIdentifier as quote, quoteLiteral, relationName } from '../kit/sql-text.ts';
-import { isMeant, isMeantFirst } from './lock-table.ts';
+import { isMeant, isMeantFirst } from './plan-lock.ts';
 
 /**
  * A condition that is true and, before the first row is read, sets the path that the table's own functions see to that of

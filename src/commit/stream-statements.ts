@@ -19,7 +19,7 @@ import {
 } from './transaction-statements.ts';
 import { executeMessages, parseMessage, syncMessage } from './wire-message.ts';
 import type { RowRange } from './wire-message.ts';
-import { isPlain } from './commit-connection.ts';
+import { isPlain } from './plan-lock.ts';
 
 export interface StreamSql {
   readonly text: string;

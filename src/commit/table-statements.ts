@@ -5,18 +5,18 @@ import { rememberedOf } from '../kit/memoize.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { typeOids } from '../relations/shape.ts';
-import { isPlain } from './commit-connection.ts';
-import type { SessionFacts } from './commit-connection.ts';
+import { isPlain, holdPlainStep, isHeldByPlan, isMeantFirst } from './plan-lock.ts';
+import type { SessionFacts, PreparedStatement, StatementStep } from './commit-connection.ts';
 import { CountedBackoff } from './counted-backoff.ts';
-import { holdPlainStep, holdSteps, isHeldByPlan, isMeantFirst, lockMessages, textOf } from './lock-table.ts';
+import { holdSteps, lockMessages } from './lock-table.ts';
+import { textOf } from './wire-message.ts';
 import {
   isNewestOnly,
   removeOlderStatement,
   storeNewerStatement,
   storeNewestStatement,
 } from './newest-statements.ts';
-import { namelessStep, stepOf, toStatement } from './prepared-statements.ts';
-import type { PreparedStatement, StatementStep } from './prepared-statements.ts';
+import { namelessStep, stepOf, toStatement } from './commit-connection.ts';
 import type { RowRun } from './row-runs.ts';
 import {
   isKeyed,

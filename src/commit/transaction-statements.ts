@@ -6,9 +6,9 @@ import { versionSql } from '../relations/owner-code.ts';
 import { typeOids } from '../relations/shape.ts';
 import { quoteLiteral, relationName } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
-import { textOf } from './lock-table.ts';
-import { fixed, stepOf, toStatement } from './prepared-statements.ts';
-import type { StatementStep } from './prepared-statements.ts';
+import { textOf } from './wire-message.ts';
+import { fixed, stepOf, toStatement } from './commit-connection.ts';
+import type { StatementStep } from './commit-connection.ts';
 
 const { int8, oid, text } = typeOids;
 

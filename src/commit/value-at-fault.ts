@@ -8,12 +8,11 @@ import type { Rows } from '../types/rows.ts';
 import { isValue, changed } from './interpret-reply.ts';
 import type { Failed, EngineReply } from './engine-reply.ts';
 import type { SessionFacts } from './commit-connection.ts';
-import { isPlain } from './commit-connection.ts';
-import { textOf } from './lock-table.ts';
+import { isPlain } from './plan-lock.ts';
+import { textOf, executeMessages, parseMessage, syncMessage } from './wire-message.ts';
 import { probeStatement, removeProbeStatement } from './statements.ts';
 import { rowTypes } from './table-statements.ts';
 import type { TableStatements } from './table-statements.ts';
-import { executeMessages, parseMessage, syncMessage } from './wire-message.ts';
 import type { RowRange } from './wire-message.ts';
 
 export interface ValueAtFault {

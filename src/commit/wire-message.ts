@@ -22,6 +22,10 @@ export interface WireParameter {
   readonly value: Buffer | readonly RowRange[] | null;
 }
 
+export function textOf(value: string): WireParameter {
+  return { format: 0, value: Buffer.from(value) };
+}
+
 /** A Query message. */
 export function queryMessage(sql: string): Buffer {
   return message('Q', zeroEnded(sql));
