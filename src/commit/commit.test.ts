@@ -9,7 +9,7 @@ import type { Group } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { Commit } from './commit.ts';
 import { connectionOf } from './commit-connection.ts';
-import type { CommitContext } from './group-session.ts';
+import type { CommitContext } from './session.ts';
 
 /** A database with one connection, to which nothing can be written because of a bug. */
 function room() {

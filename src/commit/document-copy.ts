@@ -15,7 +15,8 @@ import { isForgotten, foundBy, standing } from './interpret-reply.ts';
 import type { StoreAttempt } from './engine-reply.ts';
 import { toStatement } from './commit-connection.ts';
 import type { SessionFacts, PreparedStatement, StatementStep } from './commit-connection.ts';
-import { abortMessage, lost } from './session.ts';
+import { abortMessage } from './session.ts';
+import { lost } from './engine-reply.ts';
 import type { CommitSession } from './session.ts';
 import type { TransactionSettings } from './transaction-statements.ts';
 import {

@@ -13,8 +13,8 @@ import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { isCopied, forRows } from './commit.ts';
-import { ackTimeoutOf, noConnection, statementTimeoutMs } from './group-session.ts';
-import type { CommitContext } from './group-session.ts';
+import { ackTimeoutOf, noConnection, statementTimeoutMs, CommitSession } from './session.ts';
+import type { CommitContext } from './session.ts';
 import type { CommitPools } from './commit-pools.ts';
 import { lent, runDurably } from './durable.ts';
 import { requestSql, requestStep } from './headgate-request.ts';
@@ -27,7 +27,6 @@ import { textOf, executeMessages } from './wire-message.ts';
 import { toStatement } from './commit-connection.ts';
 import { blameOf } from './interpret-reply.ts';
 import { storeAgain } from './row-at-fault.ts';
-import { CommitSession } from './session.ts';
 import { TableStatements } from './table-statements.ts';
 import type { StatementStep } from './commit-connection.ts';
 

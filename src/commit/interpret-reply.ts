@@ -1,5 +1,5 @@
 /**
- * What the answer to a transaction means (session.ts); pure. Takes a reply and the steps that it answers; returns what was found out, by which
+ * What the answer to a transaction means (engine-reply.ts); pure. Takes a reply and the steps that it answers; returns what was found out, by which
  * of them, and whose fault it is. Goes by the places of the steps first: what a table's own code raises can have any SQLSTATE.
  *
  * Rows are stored together with those of other senders, and a SQLSTATE is chosen by the author of the trigger, the check or the type that
@@ -28,6 +28,7 @@ import type { Outcome } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { strangersCode } from '../relations/lock-code.ts';
+import { handedOn } from './engine-reply.ts';
 import type { EngineReply, Failed, StoreAttempt } from './engine-reply.ts';
 import type { StatementStep } from './commit-connection.ts';
 import { faultOf, isOfProtocol } from '../engine/sqlstate.ts';
@@ -45,9 +46,6 @@ export const ours = 'headgate';
 const raising: ReadonlySet<string> = new Set(['exec_stmt_raise', 'exec_stmt_assert']);
 /** PL/pgSQL's text for where it was, innermost first; no lc_messages translates its end. */
 const raisedThere = /^.* (?:RAISE|ASSERT)(?:\n|$)/;
-
-/** The routine by which the coordinator of a Citus cluster passes on what another server has said, with its SQLSTATE and context. */
-export const handedOn = 'ReportResultError';
 
 type ReplyError = Pick<Failed, 'sqlstate' | 'routine'> & Partial<Pick<Failed, 'where' | 'message'>>;
 

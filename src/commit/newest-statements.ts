@@ -9,7 +9,9 @@
 import { quoteIdentifier as quote, relationName } from '../kit/sql-text.ts';
 import type { Newest, NewestPart, Shape } from '../types/shape.ts';
 import type { Target } from '../types/target.ts';
-import type { Failed } from './engine-reply.ts';
+import type { Rows } from '../types/rows.ts';
+import type { StatementStep } from './commit-connection.ts';
+import type { Committed, Completed, Failed } from './engine-reply.ts';
 import { isMeant } from './plan-lock.ts';
 import {
   equals,
@@ -343,4 +345,30 @@ export function removeOlderStatement(target: Target): string {
     `where ${parts.keptLess(parts.tombstone('b'), parts.tombstone('excluded'))} returning b.key) ` +
     parts.told('put', `(select w.* from w join put on put.key operator(pg_catalog.=) w.${parts.hash}) as s`)
   );
+}
+
+/** The rows of these requests are committed; `before`: answers before that of the first step. */
+export function committed(
+  { stale: said }: Completed,
+  steps: readonly StatementStep[],
+  before: number,
+  members: readonly Rows[],
+): Committed {
+  if (said === undefined) return { kind: 'committed' };
+  const stale = new Map<Rows, number>();
+  for (const { completed, places } of said) {
+    const rowAt = steps[completed - before]?.rowAt;
+    if (rowAt === undefined) continue;
+    for (const place of places) {
+      const member = memberAt(members, rowAt(place));
+      if (member !== undefined) stale.set(member, (stale.get(member) ?? 0) + 1);
+    }
+  }
+  return stale.size === 0 ? { kind: 'committed' } : { kind: 'committed', stale };
+}
+
+/** The request that this row of a transaction belongs to. */
+function memberAt(members: readonly Rows[], row: number): Rows | undefined {
+  let first = 0;
+  return members.find(({ count }) => row < (first += count));
 }

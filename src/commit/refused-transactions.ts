@@ -9,9 +9,10 @@ import { isPlain } from './plan-lock.ts';
 import type { SessionFacts } from './commit-connection.ts';
 import type { DecodedTransaction } from './decoded-transaction.ts';
 import { aborted, failedHere, outcomeOf, standing, told } from './interpret-reply.ts';
-import { asAttempt, committed } from './engine-reply.ts';
-import type { Failed, StoreAttempt, UnitAttempts } from './engine-reply.ts';
-import { abortMessage, inTurn, lost } from './session.ts';
+import { committed } from './newest-statements.ts';
+import type { EngineReply, Failed, StoreAttempt, UnitAttempts } from './engine-reply.ts';
+import { abortMessage, inTurn } from './session.ts';
+import { lost } from './engine-reply.ts';
 import type { CommitSession } from './session.ts';
 import { safePath } from './transaction-statements.ts';
 import type { TableStatements } from './table-statements.ts';
@@ -160,4 +161,8 @@ function markOf(target: Target, facts: SessionFacts): { readonly message: Buffer
   if (isPlain(target)) return inTurn(fire, mark);
   const path = (to: string) => `select pg_catalog.set_config('search_path', ${quoteLiteral(to)}, true)`;
   return inTurn(path(facts.path), fire, path(safePath), mark);
+}
+
+function asAttempt(reply: EngineReply | StoreAttempt): StoreAttempt {
+  return reply.kind === 'done' ? { kind: 'committed' } : reply;
 }

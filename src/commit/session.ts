@@ -1,32 +1,140 @@
 /**
- * One connection that works on one group: sends its transactions, each in one write, and knows how much time is left.
- * Returns the outcome of each; a connection that was lost is not used again.
- *
- * Everything that a transaction needs is written at once; the engine says that it is ready once for every Query and every Sync in it, and each of
- * these answers becomes one reply (`roundTrip`): `done` only if the backend has said that it is idle again and every statement had completed;
- * `failed` if the backend refused with an ERROR and is ready again, which ends an implicit transaction with nothing stored; `lost` for
- * everything else (the connection ended, even after an ERROR; a FATAL; silence past the deadline), when nobody knows. What was
- * committed on this server alone, because somebody cut short the wait for its standby, is `lost`, too: it may be gone with the server.
- *
- * A statement may return the number of its transaction in a row of its own, `xid 1234`: with it, another connection can be
- * asked for the fate of a transaction whose end was lost. Another row, `stale 0 7`, says which rows were not newer, as the tag `INSERT 0 0` does of one.
+ * The session of one connection that works on one group: lent for it (`lendSession`) and given back, or closed if it must not be lent again; sends
+ * its transactions, each in one write (engine-reply.ts), and knows how much time is left. Returns the outcome of each; a connection that was lost is
+ * not used again. If there is no connection, all members have that outcome.
  */
-import type { PoolClient, ClientBase, Connection, DatabaseError } from 'pg';
+import type { PoolClient } from 'pg';
+import type { Limits } from '../config/limits.ts';
+import { LoginRefused } from '../engine/owner-logins.ts';
+import { refusal } from '../errors/refusals.ts';
+import type { Refusal } from '../errors/refusals.ts';
+import type { StageContext } from '../observe/context.ts';
+import type { Group, Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import { failedHere, isInDoubt, isRaised, told, isForgotten, handedOn } from './interpret-reply.ts';
-import type { StoreAttempt, LostConnection, EngineReply, StalePlaces } from './engine-reply.ts';
 import { connectionOf, executeSteps, statementsOf } from './commit-connection.ts';
 import type {
   CommitConnection,
+  PreparedStatement,
+  PreparedStatements,
   Reset,
   SessionFacts,
-  PreparedStatements,
-  PreparedStatement,
   StatementStep,
 } from './commit-connection.ts';
+import type { CommitPools } from './commit-pools.ts';
+import { aborted, failedHere, isForgotten, isInDoubt, isRaised, told, unusable } from './interpret-reply.ts';
+import { lost, roundTrip } from './engine-reply.ts';
+import type { EngineReply, StoreAttempt } from './engine-reply.ts';
+import { askOn, fateOf } from './transaction-status.ts';
+import type { TransactionEnd } from './transaction-status.ts';
 import type { TransactionSettings } from './transaction-statements.ts';
 import { queryMessage, syncMessage } from './wire-message.ts';
-import { cutOff } from '../engine/close-client.ts';
+
+export interface CommitContext extends StageContext {
+  readonly pools: CommitPools;
+}
+
+/** `target`: of the groups, whose tables wait for the disk in the same way. If there is no connection: the outcome of all members, which is reported. */
+export async function lendSession(
+  context: CommitContext,
+  groups: readonly Group[],
+  target: Target,
+  connecting: Promise<PoolClient>,
+): Promise<GroupSession | Outcome> {
+  const startedMs = context.clock();
+  let client: PoolClient;
+  try {
+    client = await connecting;
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    for (const { target: table, rows } of groups)
+      context.observe({ kind: 'group.aborted', table, rows, sqlstate: '08001', reason });
+    return aborted(noConnection(error));
+  }
+  try {
+    return new GroupSession(context, groups, target, client, startedMs);
+  } catch (error) {
+    client.release(true);
+    throw error;
+  }
+}
+
+export class GroupSession implements SessionOptions {
+  readonly client: PoolClient;
+  readonly clock: () => number;
+  readonly deadline: number;
+  readonly shared: boolean;
+  readonly statementTimeoutMs: number | null;
+  readonly session: CommitSession;
+  /** Code of a table that it was not meant for may have run in the session, which is then closed; until the work on it has ended, nobody knows. */
+  isDoubtful = true;
+  readonly #context: CommitContext;
+  readonly #groups: readonly Group[];
+  readonly #target: Target;
+  readonly #startedMs: number;
+  #isLent = true;
+
+  constructor(
+    context: CommitContext,
+    groups: readonly Group[],
+    target: Target,
+    client: PoolClient,
+    startedMs: number,
+  ) {
+    const { pools, clock, limits } = context;
+    const ackTimeoutMs = groups.reduce((most, group) => Math.max(most, ackTimeoutOf(group)), 0);
+    this.#context = context;
+    this.#groups = groups;
+    this.#target = target;
+    this.#startedMs = startedMs;
+    this.client = client;
+    this.clock = clock;
+    this.deadline = startedMs + ackTimeoutMs;
+    this.shared = pools.isShared(client);
+    this.statementTimeoutMs = statementTimeoutMs(ackTimeoutMs, this.shared, limits);
+    this.session = new CommitSession(this);
+  }
+
+  /** Since the connection was asked for. */
+  get seconds(): number {
+    return (this.clock() - this.#startedMs) / 1_000;
+  }
+
+  /** Only once: the connection may have been given up before. */
+  giveBack(): void {
+    const { pools } = this.#context;
+    // A connection in an unknown state is not lent again.
+    if (this.#isLent)
+      if (this.session.usable && !this.isDoubtful) pools.giveBack(this.client);
+      else this.client.release(true);
+    this.#isLent = false;
+  }
+
+  readOnly(): void {
+    this.#context.pools.readOnly(this.#target);
+  }
+
+  async fateOf(xid: string): Promise<TransactionEnd | null> {
+    // Makes room for the connection on which the question is asked: this one is lost.
+    this.giveBack();
+    const { incarnation } = connectionOf(this.client);
+    const lost = { ...this.#target, xid, incarnation };
+    const bounds = { leftMs: () => this.session.leftMs, random: Math.random };
+    return this.#told(await fateOf(lost, this.#context.pools, bounds));
+  }
+
+  async fateHere(xid: string): Promise<TransactionEnd | null> {
+    const asked = { ...this.#target, xid };
+    const bounds = { leftMs: () => this.session.leftMs };
+    const fate = await askOn(this.client, asked, bounds).catch(() => null);
+    return this.#told(fate === 'ask again' ? null : fate);
+  }
+
+  #told(fate: TransactionEnd | null): TransactionEnd | null {
+    for (const { target: table, rows } of this.#groups)
+      this.#context.observe({ kind: 'group.settled', table, rows, fate: fate ?? 'unknown' });
+    return fate;
+  }
+}
 
 /** Of groups (GroupSession), or of requests from the disk (hand-over.ts). */
 export interface SessionOptions {
@@ -45,9 +153,6 @@ export interface SessionOptions {
   /** The same, asked on this connection, which has answered. */
   fateHere(xid: string): Promise<TransactionEnd | null>;
 }
-
-/** How a transaction has ended. */
-export type TransactionEnd = 'committed' | 'aborted';
 
 export class CommitSession {
   readonly #options: SessionOptions;
@@ -191,240 +296,26 @@ export class CommitSession {
 
 export const abortMessage = queryMessage('rollback');
 
-export const lost: LostConnection = { kind: 'lost', reason: 'no answer', xid: null };
-
 export function* inTurn(...parts: readonly Iterable<Buffer>[]): Generator<Buffer> {
   for (const part of parts) yield* part;
 }
 
-/**
- * Writes `messages`, which hold one Query or Sync for each number in `expected`: how many statements complete before
- * it. Waits at most `timeoutMs`; a connection that stays silent is destroyed.
- *
- * An array is written at once. Any other iterable is read and written as fast as the engine takes it, and must end with
- * what the last answer answers: nothing else is written on the connection before that.
- */
-export function roundTrip(
-  client: ClientBase,
-  messages: Iterable<Buffer>,
-  expected: readonly number[],
-  timeoutMs: number,
-): Promise<EngineReply[]> {
-  return new Promise((resolve) => {
-    const replies: EngineReply[] = [];
-    const end = (reply: EngineReply) => {
-      replies.push(reply);
-      // After an answer that never came, none will follow.
-      if (reply.kind === 'lost') while (replies.length < expected.length) replies.push(reply);
-      if (replies.length < expected.length) return listen([]);
-      clearTimeout(timer);
-      client.off('notice', notice);
-      resolve(replies);
-    };
-    // node-postgres knows one ReadyForQuery per query object: the first object writes everything, and each of the others takes
-    // its place before the engine's next message is read.
-    let answer: RoundTripQuery;
-    const listen = (write: Iterable<Buffer>) => {
-      const isLast = replies.length === expected.length - 1;
-      answer = new RoundTripQuery(client, write, expected[replies.length] ?? 0, isLast, end);
-      client.query(answer);
-    };
-    const notice = (said: ServerMessage) => answer.heard(said);
-    client.on('notice', notice);
-    const timer = setTimeout(() => {
-      cutOff(client);
-      answer.lose('the engine did not answer in time');
-    }, timeoutMs);
-    listen(messages);
-  });
+/** Why there is no connection for rows. */
+export function noConnection(error: unknown): Refusal {
+  return error instanceof LoginRefused ? unusable(error.message) : refusal('engine_unavailable');
 }
 
-/** How much is queued in a socket before it has taken what it was given, in bytes. */
-const writeAheadBytesMax = 1024 * 1024;
-
-/**
- * Whether the engine gave up waiting for a standby (pg_cancel_backend). Its text is translated and its SQLSTATE is that of
- * any warning; the function that raises it has one name in every version (src/backend/replication/syncrep.c).
- */
-function isCutShort({ routine }: ServerMessage): boolean {
-  return routine === 'SyncRepWaitForLSN';
+/** null: the connection's own setting is enough, because the group waits no longer than a single request. */
+export function statementTimeoutMs(
+  ackTimeoutMs: number,
+  shared: boolean,
+  { ackDeadlineMs, commitStatementTimeoutMs }: Pick<Limits, 'ackDeadlineMs' | 'commitStatementTimeoutMs'>,
+): number | null {
+  if (ackTimeoutMs <= ackDeadlineMs) return shared ? commitStatementTimeoutMs : null;
+  return ackTimeoutMs - (ackDeadlineMs - commitStatementTimeoutMs);
 }
 
-/** A notice of the engine, or an ERROR. */
-type ServerMessage = {
-  readonly [
-    field in 'routine' | 'code' | 'message' | 'constraint' | 'table' | 'column' | 'position' | 'where'
-  ]?: string | undefined;
-};
-
-/**
- * The routine by which it says that the one server that stores the rows has not committed. What that server has said comes
- * before, as a WARNING: it is then as certain as an ERROR of the coordinator's own commit (Citus, transaction/remote_transaction.c).
- */
-const notCommitted = 'ErrorIfPostCommitFailedShardPlacements';
-
-/** A query object for node-postgres that reads up to one ReadyForQuery. */
-class RoundTripQuery {
-  readonly #client: ClientBase;
-  readonly #messages: Iterable<Buffer>;
-  readonly #statements: number;
-  readonly #isLast: boolean;
-  readonly #end: (reply: EngineReply) => void;
-  #completed = 0;
-  #tag = '';
-  #xid: string | null = null;
-  #stale: StalePlaces[] | null = null;
-  #isCutShort = false;
-  /** The ERROR of the engine, until it is ready again. */
-  #error: DatabaseError | null = null;
-  /** What another server has said, as a warning of the engine. */
-  #elsewhere: ServerMessage | null = null;
-  /** Whether the statement that is running has returned a row. */
-  #hasRow = false;
-  #ended = false;
-
-  constructor(
-    client: ClientBase,
-    messages: Iterable<Buffer>,
-    statements: number,
-    isLast: boolean,
-    end: (reply: EngineReply) => void,
-  ) {
-    this.#client = client;
-    this.#messages = messages;
-    this.#statements = statements;
-    this.#isLast = isLast;
-    this.#end = end;
-  }
-
-  heard(said: ServerMessage): void {
-    if (isCutShort(said)) this.#isCutShort = true;
-    if (said.routine === handedOn) this.#elsewhere = said;
-  }
-
-  lose(reason: string): void {
-    this.#finish({ kind: 'lost', reason, xid: this.#xid });
-  }
-
-  submit({ stream }: Connection): void {
-    const ahead = Array.isArray(this.#messages) ? Infinity : writeAheadBytesMax;
-    const messages = this.#messages[Symbol.iterator]();
-    const pump = () => {
-      stream.cork();
-      let bytes = 0;
-      let next = messages.next();
-      for (; next.done !== true; next = messages.next()) {
-        stream.write(next.value);
-        bytes += next.value.length;
-        if (bytes > ahead) break;
-      }
-      stream.uncork();
-      if (next.done === true) return;
-      if (stream.writableNeedDrain) stream.once('drain', pump);
-      else setImmediate(pump);
-    };
-    pump();
-  }
-
-  handleCommandComplete(message: { readonly text?: string }): void {
-    // Of one row: it was not newer, if that can be.
-    if (message.text === 'INSERT 0 0') (this.#stale ??= []).push({ completed: this.#completed, places: [0] });
-    this.#completed++;
-    this.#hasRow = false;
-    this.#tag = message.text ?? '';
-  }
-
-  handleReadyForQuery(): void {
-    if (this.#isCutShort) return this.lose('the wait for the standby was cut short');
-    // All statements have completed, or this is not the answer to what was sent.
-    if (this.#completed < this.#statements)
-      return this.lose('the backend was ready without completing the statements');
-    // Nothing is committed while a transaction is open.
-    if (this.#isLast && this.#client.getTransactionStatus() !== 'I')
-      return this.lose('the backend was left in a transaction');
-    const done = { kind: 'done', tag: this.#tag, xid: this.#xid } as const;
-    this.#finish(this.#stale === null ? done : { ...done, stale: this.#stale });
-  }
-
-  /** The engine is ready again, after an ERROR. */
-  readonly #ready = (): void => {
-    if (this.#error === null) return;
-    const error = (this.#error.routine === notCommitted ? this.#elsewhere : null) ?? this.#error;
-    if (this.#isLast && this.#client.getTransactionStatus() !== 'I')
-      return this.lose('the backend was left in a transaction');
-    // The last statement of a Query completes after the commit; that it has returned its row shows that it has ended.
-    const left = this.#statements - this.#completed;
-    this.#finish({
-      kind: 'failed',
-      sqlstate: error.code ?? '',
-      message: error.message ?? '',
-      completed: this.#completed,
-      atCommit: left === 0 || (left === 1 && this.#hasRow),
-      xid: this.#xid,
-      constraint: error.constraint ?? null,
-      table: error.table ?? null,
-      column: error.column ?? null,
-      placed: error.position !== undefined,
-      where: error.where ?? '',
-      routine: error.routine ?? null,
-    });
-  };
-
-  handleError(error: Error | DatabaseError): void {
-    if (!('severity' in error) || error.code === undefined) return this.lose(error.message);
-    this.#error = error;
-    // node-postgres takes an ERROR for the end of a query, and passes on nothing of what follows. That may be the end of
-    // the connection: a FATAL, even one after an ERROR, may come after the commit that it interrupts.
-    const { connection } = this.#client as unknown as { readonly connection: Connection };
-    connection.on('readyForQuery', this.#ready);
-    this.#client.on('error', this.#gone);
-    this.#client.on('end', this.#gone);
-  }
-
-  readonly #gone = (): void => this.lose(`${this.#error?.code ?? ''} ${this.#error?.message ?? ''}`);
-
-  handleCopyInResponse(): void {
-    // The rows have already been sent.
-  }
-
-  handleRowDescription(): void {
-    // See handleDataRow.
-  }
-
-  /** What else the statements return is ignored. */
-  handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
-    this.#hasRow = true;
-    for (const field of fields) {
-      this.#xid = /^xid (\d+)$/.exec(field ?? '')?.[1] ?? this.#xid;
-      if (field?.startsWith('stale ') === true)
-        (this.#stale ??= []).push({
-          completed: this.#completed,
-          places: field.slice(6).split(' ').map(Number),
-        });
-    }
-  }
-
-  handleEmptyQuery(): void {
-    // No statement is ever empty.
-  }
-
-  handlePortalSuspended(): void {
-    // Portals are executed for all of their rows.
-  }
-
-  handleCopyData(): void {
-    // The engine sends none during COPY FROM.
-  }
-
-  #finish(reply: EngineReply): void {
-    if (this.#ended) return;
-    this.#ended = true;
-    if (this.#error !== null) {
-      const { connection } = this.#client as unknown as { readonly connection: Connection };
-      connection.off('readyForQuery', this.#ready);
-      this.#client.off('error', this.#gone);
-      this.#client.off('end', this.#gone);
-    }
-    this.#end(reply);
-  }
+/** How long the senders of a group wait, in ms. */
+export function ackTimeoutOf({ members }: Group): number {
+  return members.reduce((most, rows) => Math.max(most, rows.ackTimeoutMs), 0);
 }

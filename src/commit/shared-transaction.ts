@@ -18,7 +18,7 @@ import type { StageContext } from '../observe/context.ts';
 import { rememberedOf } from '../kit/memoize.ts';
 import type { Group, Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import { ackTimeoutOf } from './group-session.ts';
+import { ackTimeoutOf } from './session.ts';
 import { isHeldByPlan } from './plan-lock.ts';
 
 /** A transaction that counts. */

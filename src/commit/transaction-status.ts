@@ -10,9 +10,11 @@ import { backoffMs } from '../kit/backoff.ts';
 import { limits } from '../config/limits.ts';
 import { connectionOf } from './commit-connection.ts';
 import type { CommitPools } from './commit-pools.ts';
-import { roundTrip } from './session.ts';
-import type { TransactionEnd } from './session.ts';
+import { roundTrip } from './engine-reply.ts';
 import { queryMessage } from './wire-message.ts';
+
+/** How a transaction has ended. */
+export type TransactionEnd = 'committed' | 'aborted';
 
 export interface LostTransaction {
   readonly database: string;

@@ -10,7 +10,7 @@ import { Pace } from '../batch/lane.ts';
 import type { Lanes } from '../batch/lanes.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { Snapshot } from '../catalog/database-tables.ts';
-import type { CommitContext } from '../commit/group-session.ts';
+import type { CommitContext } from '../commit/session.ts';
 import { readArrived, SpoolCommit } from '../commit/hand-over.ts';
 import { segmentBytes, limits as allLimits } from '../config/limits.ts';
 import type { Settings } from '../config/settings.ts';
