@@ -1,22 +1,28 @@
 /**
  * How rows of any other table are stored: the engine decodes the documents, and prepared statements insert or upsert them, all of a group in one
- * transaction (decoded-transaction.ts). If they cannot be stored together, they are settled member by member (row-at-fault.ts); a sender is told which of its own values
- * does not fit, as far as the group's questions and time allow (refused-rows.ts).
+ * transaction and one write. As a rule these are two statements: one that locks the table and asks whether it is still the same (`holdPlainStep`), and the
+ * rows (`storeStatement`). If they cannot be stored together, they are settled member by member (row-at-fault.ts); a sender is told which of its own
+ * values does not fit, as far as the group's questions and time allow (refused-rows.ts).
  */
 import { rememberedOf } from '../kit/memoize.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { StageContext } from '../observe/context.ts';
 import { refusal } from '../errors/refusals.ts';
-import { storeEachOnce, storeOnce } from './deliveries.ts';
-import { DecodedTransaction } from './decoded-transaction.ts';
-import { aborted } from './interpret-reply.ts';
-import type { StoreAttempt, Failed } from './engine-reply.ts';
+import type { StatementStep } from './commit-connection.ts';
+import { claimSteps, storeEachOnce, storeOnce } from './deliveries.ts';
+import { aborted, isForgotten, told } from './interpret-reply.ts';
+import { committed, isUndecided } from './newest-statements.ts';
 import { RefusedRows } from './refused-rows.ts';
 import { RefusedTransactions } from './refused-transactions.ts';
+import { lost } from './engine-reply.ts';
+import type { Failed, StoreAttempt } from './engine-reply.ts';
 import type { TriedGroup } from './row-at-fault.ts';
+import { inTurn } from './session.ts';
 import type { CommitSession } from './session.ts';
 import { TableStatements } from './table-statements.ts';
+import { resetAfter, resetBefore, settingSteps } from './transaction-statements.ts';
+import { flushMessage, syncMessage } from './wire-message.ts';
 
 export const statementsOf = rememberedOf((target: Target) => new TableStatements(target));
 
@@ -36,7 +42,9 @@ export class DecodedGroup implements TriedGroup {
   /** Rows that were not newer than what the table has. */
   #stale = 0;
   readonly #table: TableStatements;
-  readonly #transaction: DecodedTransaction;
+  readonly #session: CommitSession;
+  /** One row per statement: set when the engine reports that one statement met a row twice. */
+  #singly = false;
   readonly #options: Pick<StageContext, 'observe' | 'limits'>;
   /** Made when the engine has refused a row. */
   #refusing: RefusedRows | null = null;
@@ -47,8 +55,8 @@ export class DecodedGroup implements TriedGroup {
     table: TableStatements,
     options: Pick<StageContext, 'observe' | 'limits'>,
   ) {
+    this.#session = session;
     this.#table = table;
-    this.#transaction = new DecodedTransaction(session, table);
     this.#options = options;
   }
 
@@ -71,9 +79,64 @@ export class DecodedGroup implements TriedGroup {
   async store(members: readonly Rows[], whole = false): Promise<StoreAttempt> {
     const attempt =
       this.#table.target.dedupe === undefined
-        ? await this.#transaction.store(members)
-        : await storeOnce(members, (some) => this.#transaction.store(some), this.#count, whole);
+        ? await this.#store(members)
+        : await storeOnce(members, (some) => this.#store(some), this.#count, whole);
     return this.#counted(attempt);
+  }
+
+  /** In one transaction. `mayTry`: see TableStatements.steps. */
+  async #store(members: readonly Rows[], mayTry = true): Promise<StoreAttempt> {
+    const { target } = this.#table;
+    const session = this.#session;
+    const rows = this.#steps(members, mayTry);
+    const trials = rows.find((step) => step.trials !== undefined)?.trials;
+    const before = [...settingSteps(session.settings(target)), ...this.#table.before(rows)];
+    const then = this.#table.isHeldFor(rows) ? rows : [...rows, ...this.#table.after(session.facts)];
+    const steps = [...before, ...then];
+    const first = resetBefore(session.shared);
+    const last = resetAfter(session.shared, target, session.commitOf(target));
+    for (let tries = 1; ; tries++) {
+      const opening = session.opening(before, steps, this.#table.preparesLate);
+      // The number of the transaction is sent before its commit begins.
+      const messages = inTurn(first.messages, opening, session.execute(then), last.messages, [
+        flushMessage,
+        syncMessage,
+      ]);
+      const [reply = lost] = await session.send(messages, [first.count + steps.length + last.count]);
+      if (reply.kind === 'done') {
+        session.prepared.succeeded();
+        trials?.passed();
+        return reply.stale === undefined
+          ? { kind: 'committed' }
+          : committed(reply, steps, first.count, members);
+      }
+      if (reply.kind === 'failed') {
+        if (isForgotten(reply) && tries === 1) {
+          session.prepared.forgotten();
+          continue;
+        }
+        const known = told(reply, steps, first.count);
+        if (known !== reply) return known;
+        if (trials !== undefined && isUndecided(reply)) {
+          trials.failed();
+          return this.#store(members, false);
+        }
+        if (reply.sqlstate === metTwice && !this.#singly) {
+          this.#singly = true;
+          return this.#store(members);
+        }
+      }
+      return session.settled(reply);
+    }
+  }
+
+  /** The steps that store the rows of these members. */
+  #steps(members: readonly Rows[], mayTry: boolean): StatementStep[] {
+    const { target } = this.#table;
+    const { facts } = this.#session;
+    const rowsMax = this.#singly ? 1 : Infinity;
+    const rows = this.#table.steps(members, rowsMax, facts, this.#session.commitOf(target), mayTry);
+    return [...claimSteps(target, members), ...rows];
   }
 
   #counted(attempt: StoreAttempt): StoreAttempt {
@@ -116,10 +179,20 @@ export class DecodedGroup implements TriedGroup {
   }
 
   get #refused(): RefusedRows {
-    return (this.#refusing ??= new RefusedRows(this.#transaction, this.#trials, this.#options.limits));
+    return (this.#refusing ??= new RefusedRows(
+      this.#session,
+      this.#table,
+      this.#trials,
+      this.#options.limits,
+    ));
   }
 
   get #trials(): RefusedTransactions {
-    return (this.#trying ??= new RefusedTransactions(this.#transaction));
+    return (this.#trying ??= new RefusedTransactions(this.#session, this.#table, (members) =>
+      this.#steps(members, false),
+    ));
   }
 }
+
+/** One statement met the same row twice: keys that differ in a document are one key to the engine. */
+const metTwice = '21000';

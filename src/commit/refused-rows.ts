@@ -8,7 +8,6 @@ import type { Limits } from '../config/limits.ts';
 import { refusal } from '../errors/refusals.ts';
 import { differs } from './deliveries.ts';
 import { aborted, isDelivered, outcomeOf, verdictOf } from './interpret-reply.ts';
-import type { DecodedTransaction } from './decoded-transaction.ts';
 import type { Failed } from './engine-reply.ts';
 import { hasKey } from './refused-documents.ts';
 import {
@@ -35,7 +34,7 @@ export class RefusedRows {
   /** Documents go whole into one column: no questions can be asked about their values. */
   readonly #whole: boolean;
 
-  constructor({ session, table }: DecodedTransaction, trials: RefusedTransactions, limits: Limits) {
+  constructor(session: CommitSession, table: TableStatements, trials: RefusedTransactions, limits: Limits) {
     this.#session = session;
     this.#table = table;
     this.#trials = trials;

@@ -6,27 +6,41 @@ import type { Target } from '../types/target.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { refusal } from '../errors/refusals.ts';
 import { isPlain } from './plan-lock.ts';
-import type { SessionFacts } from './commit-connection.ts';
-import type { DecodedTransaction } from './decoded-transaction.ts';
+import type { SessionFacts, StatementStep } from './commit-connection.ts';
 import { aborted, failedHere, outcomeOf, standing, told } from './interpret-reply.ts';
 import { committed } from './newest-statements.ts';
 import type { EngineReply, Failed, StoreAttempt, UnitAttempts } from './engine-reply.ts';
 import { abortMessage, inTurn } from './session.ts';
 import { lost } from './engine-reply.ts';
 import type { CommitSession } from './session.ts';
-import { safePath } from './transaction-statements.ts';
+import { resetAfter, resetBefore, safePath, settingSteps } from './transaction-statements.ts';
 import type { TableStatements } from './table-statements.ts';
 import { queryMessage, syncMessage } from './wire-message.ts';
 
 export class RefusedTransactions {
   readonly #session: CommitSession;
   readonly #table: TableStatements;
-  readonly #transaction: DecodedTransaction;
+  readonly #stepsOf: (members: readonly Rows[]) => StatementStep[];
 
-  constructor(transaction: DecodedTransaction) {
-    this.#session = transaction.session;
-    this.#table = transaction.table;
-    this.#transaction = transaction;
+  /** `stepsOf`: the steps that store the rows of some members. */
+  constructor(
+    session: CommitSession,
+    table: TableStatements,
+    stepsOf: (members: readonly Rows[]) => StatementStep[],
+  ) {
+    this.#session = session;
+    this.#table = table;
+    this.#stepsOf = stepsOf;
+  }
+
+  /** The first steps of every transaction. */
+  #before(rows: readonly StatementStep[]): StatementStep[] {
+    const settings = this.#session.settings(this.#table.target);
+    return [...settingSteps(settings), ...this.#table.before(rows)];
+  }
+
+  #opening(before: readonly StatementStep[], steps: readonly StatementStep[]): readonly Buffer[] {
+    return this.#session.opening(before, steps, this.#table.preparesLate, true);
   }
 
   /**
@@ -35,15 +49,18 @@ export class RefusedTransactions {
    */
   async storeEach(units: readonly (readonly Rows[])[]): Promise<UnitAttempts> {
     const all = (end: StoreAttempt) => ({ attempts: units.map(() => end), end });
-    const steps = units.map((members) => this.#transaction.steps(members));
-    const before = this.#transaction.before(steps.flat());
-    const after = this.#transaction.after();
-    const [first, last] = [this.#transaction.first, this.#transaction.last];
+    const steps = units.map((members) => this.#stepsOf(members));
+    const before = this.#before(steps.flat());
+    const after = this.#table.after(this.#session.facts);
+    const { shared } = this.#session;
+    const { target } = this.#table;
+    const first = resetBefore(shared);
+    const last = resetAfter(shared, target, this.#session.commitOf(target));
     const mark = markOf(this.#table.target, this.#session.facts);
     const messages = [
       beginMessage,
       ...first.messages,
-      ...this.#transaction.opening(before, [...before, ...steps.flat(), ...after], true),
+      ...this.#opening(before, [...before, ...steps.flat(), ...after]),
     ];
     messages.push(syncMessage, mark.message);
     const expected = [1, first.count + before.length, mark.count];
@@ -84,12 +101,12 @@ export class RefusedTransactions {
 
   /** The failure of storing these rows, or null; stores nothing. */
   async wouldFail(members: readonly Rows[]): Promise<Failed | null> {
-    const rows = this.#transaction.steps(members);
-    const before = this.#transaction.before(rows);
+    const rows = this.#stepsOf(members);
+    const before = this.#before(rows);
     const steps = [...before, ...rows];
-    const first = this.#transaction.first;
+    const first = resetBefore(this.#session.shared);
     const mark = markOf(this.#table.target, this.#session.facts);
-    const opening = this.#transaction.opening(before, steps, true);
+    const opening = this.#opening(before, steps);
     const replies = await this.#session.send(
       inTurn([beginMessage, ...first.messages], opening, this.#session.execute(rows), [
         syncMessage,
@@ -104,7 +121,7 @@ export class RefusedTransactions {
 
   /** null: the table is the one of the target; otherwise the outcome of rows that were made for the target. */
   async confirm(): Promise<Outcome | null> {
-    const first = this.#transaction.first;
+    const first = resetBefore(this.#session.shared);
     const steps = [this.#table.confirm];
     const [reply = lost] = await this.#session.send(
       [
@@ -126,11 +143,11 @@ export class RefusedTransactions {
    */
   async takesNoRows(): Promise<Outcome | null> {
     const rows = this.#table.noRows(this.#session.facts, this.#session.commitOf(this.#table.target));
-    const before = this.#transaction.before(rows);
+    const before = this.#before(rows);
     const then = [...rows, this.#table.confirm];
     const steps = [...before, ...then];
-    const first = this.#transaction.first;
-    const opening = this.#transaction.opening(before, steps, true);
+    const first = resetBefore(this.#session.shared);
+    const opening = this.#opening(before, steps);
     const [, reply = lost] = await this.#session.send(
       inTurn([beginMessage, ...first.messages], opening, this.#session.execute(then), [
         syncMessage,

@@ -261,7 +261,7 @@ export class CommitSession {
   ): Promise<StoreAttempt | 'not worth it'> {
     if (this.isNameless || !this.prepared.isWorthwhile(statement)) return 'not worth it';
     const steps = [...before, ...then];
-    const messages = [...this.opening(before, this.prepare(steps), true), ...this.execute(then), syncMessage];
+    const messages = [...this.opening(before, steps, true), ...this.execute(then), syncMessage];
     const [reply = lost] = await this.send(messages, [steps.length]);
     if (reply.kind === 'done') {
       this.prepared.succeeded();
@@ -277,10 +277,16 @@ export class CommitSession {
   }
 
   /**
-   * The first steps, and what has to be prepared. Preparing a statement locks the tables in it. `late`: that comes after the locks that the
-   * first steps take, and after what they say.
+   * The first steps, and what has to be prepared for all of them. Preparing a statement locks the tables in it. `late`: that comes after the locks that
+   * the first steps take, and after what they say. `again`: see `prepare`.
    */
-  opening(before: readonly StatementStep[], prepare: readonly Buffer[], late: boolean): readonly Buffer[] {
+  opening(
+    before: readonly StatementStep[],
+    steps: readonly StatementStep[],
+    late: boolean,
+    again = false,
+  ): readonly Buffer[] {
+    const prepare = this.prepare(steps, again);
     const first = [...this.execute(before)];
     // As a rule everything is prepared already.
     if (prepare.length === 0) return first;

@@ -1,7 +1,8 @@
 /**
- * What is sent for the rows of one version of a table: its statements, made once, and the steps of a transaction. Pure.
+ * What is sent for the rows of one version of a table: its statements, made once, and the steps of a transaction, one for each run of rows. Pure.
  */
 import { rememberedOf } from '../kit/memoize.ts';
+import type { Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { typeOids } from '../relations/shape.ts';
@@ -9,7 +10,7 @@ import { isPlain, holdPlainStep, isHeldByPlan, isMeantFirst } from './plan-lock.
 import type { SessionFacts, PreparedStatement, StatementStep } from './commit-connection.ts';
 import { CountedBackoff } from './counted-backoff.ts';
 import { holdSteps, lockMessages } from './lock-table.ts';
-import { textOf } from './wire-message.ts';
+import { textOf, documentLength } from './wire-message.ts';
 import {
   isNewestOnly,
   removeOlderStatement,
@@ -17,7 +18,6 @@ import {
   storeNewestStatement,
 } from './newest-statements.ts';
 import { namelessStep, stepOf, toStatement } from './commit-connection.ts';
-import type { RowRun } from './row-runs.ts';
 import {
   isKeyed,
   removeStatement,
@@ -76,6 +76,11 @@ export class TableStatements {
     this.#holdPlain = isHeldByPlan(target) ? holdPlainStep(target) : null;
   }
 
+  /** Whether statements are prepared after the first steps. Where a deletion waits for everybody else (lock-table.ts), nobody waits in a circle then. */
+  get preparesLate(): boolean {
+    return this.target.shape.newest !== undefined;
+  }
+
   /** The first steps of a transaction that takes these steps. */
   before(steps: readonly StatementStep[]): readonly StatementStep[] {
     const count = steps.filter(({ between, claims }) => between !== true && claims !== true).length;
@@ -96,8 +101,18 @@ export class TableStatements {
     return [this.#rows(this.#storing([], 0), [], null, facts), ...this.#pins(commit)];
   }
 
-  /** The steps that store these rows, in order. `mayTry`: by a statement that may leave it undecided which are newer. */
-  steps(runs: readonly RowRun[], facts: SessionFacts, commit: string, mayTry = false): StatementStep[] {
+  /**
+   * The steps that store the rows of these members, in order. `rowsMax`: of one statement. `mayTry`: by a statement that may leave it undecided
+   * which are newer.
+   */
+  steps(
+    members: readonly Rows[],
+    rowsMax: number,
+    facts: SessionFacts,
+    commit: string,
+    mayTry: boolean,
+  ): StatementStep[] {
+    const runs = toRuns(members, { rowsMax, bytesMax: limits.groupBytesMax });
     const [only] = runs;
     const short = mayTry && runs.length === 1 && only !== undefined ? this.#short(only, facts) : null;
     if (short !== null) return [short];
@@ -206,4 +221,113 @@ function storingSql(target: Target, kept: readonly string[], byValues: boolean):
   if (isNewestOnly(target)) return storeNewestStatement(target, kept);
   if (target.shape.writeMode === 'copy') return storeDocumentsStatement(target);
   return byValues ? storeValuesStatement(target, kept) : storeStatement(target, kept);
+}
+
+/**
+ * Rows of several requests that one statement can store. A new run begins where other columns are kept, or where the bounds are reached. A request that
+ * keeps no columns is in one run, as far as it fits.
+ */
+export interface RowRun {
+  /** Columns that an existing row keeps. */
+  readonly kept: readonly string[];
+  readonly parts: RowRange[];
+  readonly rows: number;
+  /** One byte per row, 1 if it deletes; null: none does. */
+  readonly deletes: Buffer | null;
+}
+
+interface RowRunBounds {
+  readonly rowsMax: number;
+  readonly bytesMax: number;
+}
+
+export function toRuns(members: readonly Rows[], bounds: RowRunBounds): RowRun[] {
+  const builder = new RunBuilder(bounds);
+  for (const member of members) builder.add(member);
+  return builder.end();
+}
+
+const nothing: readonly string[] = [];
+
+class RunBuilder {
+  readonly #bounds: RowRunBounds;
+  readonly #runs: RowRun[] = [];
+  #kept = nothing;
+  #parts: RowRange[] = [];
+  #deletes: (Uint8Array | number)[] = [];
+  #removing = false;
+  #rows = 0;
+  #bytes = 0;
+
+  constructor(bounds: RowRunBounds) {
+    this.#bounds = bounds;
+  }
+
+  add(member: Rows): void {
+    const { rowsMax, bytesMax } = this.#bounds;
+    if (
+      member.keeps === null &&
+      this.#rows + member.count <= rowsMax &&
+      this.#bytes + member.bytes <= bytesMax
+    ) {
+      if (this.#kept.length > 0) this.#cut();
+      this.#push(member, 0, member.count, member.bytes);
+      return;
+    }
+    let from = 0;
+    let bytes = 0;
+    const push = (to: number) => {
+      if (to > from) this.#push(member, from, to, bytes);
+      from = to;
+      bytes = 0;
+    };
+    for (let i = 0; i < member.count; i++) {
+      const kept = member.keeps?.get(i) ?? nothing;
+      const length = documentLength(member.documents, i);
+      const full = this.#rows + i - from >= rowsMax || this.#bytes + bytes + length > bytesMax;
+      if (!same(kept, this.#kept) || (full && this.#rows + i - from > 0)) {
+        push(i);
+        this.#cut();
+        this.#kept = kept;
+      }
+      bytes += length;
+    }
+    push(member.count);
+  }
+
+  end(): RowRun[] {
+    this.#cut();
+    return this.#runs;
+  }
+
+  #push({ documents, deletes }: Rows, from: number, to: number, bytes: number): void {
+    this.#parts.push({ documents, from, to, without: deletes });
+    this.#deletes.push(deletes?.subarray(from, to) ?? to - from);
+    this.#removing ||= deletes?.subarray(from, to).includes(1) === true;
+    this.#rows += to - from;
+    this.#bytes += bytes;
+  }
+
+  #cut(): void {
+    if (this.#rows > 0) {
+      const flags = () =>
+        Buffer.concat(this.#deletes.map((part) => (typeof part === 'number' ? Buffer.alloc(part) : part)));
+      this.#runs.push({
+        kept: this.#kept,
+        parts: this.#parts,
+        rows: this.#rows,
+        deletes: this.#removing ? flags() : null,
+      });
+    }
+    this.#kept = nothing;
+    this.#parts = [];
+    this.#deletes = [];
+    this.#removing = false;
+    this.#rows = 0;
+    this.#bytes = 0;
+  }
+}
+
+function same(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((name, i) => name === b[i]);
 }

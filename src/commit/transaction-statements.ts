@@ -6,9 +6,10 @@ import { versionSql } from '../relations/owner-code.ts';
 import { typeOids } from '../relations/shape.ts';
 import { quoteLiteral, relationName } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
-import { textOf } from './wire-message.ts';
+import { executeMessages, parseMessage, textOf } from './wire-message.ts';
 import { fixed, stepOf, toStatement } from './commit-connection.ts';
 import type { StatementStep } from './commit-connection.ts';
+import { isPlain } from './plan-lock.ts';
 
 const { int8, oid, text } = typeOids;
 
@@ -134,4 +135,31 @@ export function cleanUpStatements(commit: string): string[] {
     'discard temp',
     `select pg_catalog.pg_advisory_unlock_all(), pg_catalog.set_config('synchronous_commit', ${quoteLiteral(commit)}, true)`,
   ];
+}
+
+/** Messages that are always the same, and the number of their statements. */
+interface ResetSettings {
+  readonly messages: readonly Buffer[];
+  readonly count: number;
+}
+
+const nothing: ResetSettings = { messages: [], count: 0 };
+
+function inOrder(...statements: readonly string[]): ResetSettings {
+  const messages = statements.flatMap((sql) => [parseMessage('', sql, []), ...executeMessages('', [])]);
+  return { messages, count: statements.length };
+}
+
+const pathIsSafe = inOrder(
+  `select pg_catalog.set_config('search_path', '${safePath}', true), ${forCitus(true)}`,
+);
+
+/** What comes after all steps: others use the session next, so what code has left in it is removed in its own transaction. */
+export function resetAfter(shared: boolean, target: Target, commit: string): ResetSettings {
+  return shared && !isPlain(target) ? inOrder(...cleanUpStatements(commit)) : nothing;
+}
+
+/** What comes before all steps: the settings of a session that others use are not known, so the path is set before anything is parsed. */
+export function resetBefore(shared: boolean): ResetSettings {
+  return shared ? pathIsSafe : nothing;
 }
