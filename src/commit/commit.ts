@@ -105,8 +105,8 @@ export class Commit implements GroupCommit {
       try {
         const started = clock();
         const tried = isCopied(target)
-          ? new DocumentGroup(lent.session, target, limits)
-          : new DecodedGroup(lent.session, statementsOf(target), this.#context);
+          ? new DocumentGroup(lent, target, limits)
+          : new DecodedGroup(lent, statementsOf(target), this.#context);
         const outcomes = await settle(tried, group.members);
         if (tried instanceof DecodedGroup) tried.tell();
         lent.isDoubtful = outcomes.some(isOfChangedTable);

@@ -13,7 +13,7 @@ import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import { isCopied, forRows } from './commit.ts';
-import { ackTimeoutOf, noConnection, statementTimeoutMs, CommitSession } from './session.ts';
+import { ackTimeoutOf, noConnection, CommitSession } from './session.ts';
 import type { CommitContext } from './session.ts';
 import type { CommitPools } from './commit-pools.ts';
 import { lent, runDurably } from './durable.ts';
@@ -106,7 +106,7 @@ export class SpoolCommit {
   }
 
   async #here(group: Group, passage: HandOverBatch): Promise<HandedOver> {
-    const { pools, limits, observe, clock } = this.#context;
+    const { pools, observe, clock } = this.#context;
     const target = waiting(forRows(group));
     let client: PoolClient;
     try {
@@ -116,20 +116,8 @@ export class SpoolCommit {
     }
     let usable = false;
     try {
-      const shared = pools.isShared(client);
       // As long as a group that waits for its answer would get.
-      const ackTimeoutMs = ackTimeoutOf(group);
-      const open = () =>
-        new CommitSession({
-          client,
-          clock,
-          deadline: clock() + ackTimeoutMs,
-          shared,
-          statementTimeoutMs: statementTimeoutMs(ackTimeoutMs, shared, limits),
-          readOnly: () => pools.readOnly(target),
-          fateOf: () => Promise.resolve(null),
-          fateHere: () => Promise.resolve(null),
-        });
+      const open = () => new CommitSession(this.#context, target, client, clock(), ackTimeoutOf(group));
       let session = open();
       const started = clock();
       const passing = triedGroup(session, target, passage, this.#context);

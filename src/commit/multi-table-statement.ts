@@ -48,12 +48,11 @@ export async function commitTogether(
   const lent = await lendSession(context, groups, target, pools.connectForMany(target.database));
   if (!(lent instanceof GroupSession)) return groups.map(({ members }) => members.map(() => lent));
   try {
-    const { session } = lent;
-    const kept = session.isNameless ? null : pools.statementsForMany(lent.client);
-    const attempt = await storeTogether(session, groups, kept);
+    const kept = lent.isNameless ? null : pools.statementsForMany(lent.client);
+    const attempt = await storeTogether(lent, groups, kept);
     // Code of a table that this was not meant for may have run.
     lent.isDoubtful = attempt.kind === 'failed' && verdictOf(attempt) === 'table';
-    if (attempt.kind === 'failed' && session.usable) return null;
+    if (attempt.kind === 'failed' && lent.usable) return null;
     return groups.map((group) => {
       const outcomes = group.members.map((rows) => outcomeOf(attempt, rows));
       tellOutcomes(observe, group, outcomes, lent.seconds);

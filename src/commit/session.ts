@@ -58,113 +58,36 @@ export async function lendSession(
   }
 }
 
-export class GroupSession implements SessionOptions {
+export class CommitSession {
   readonly client: PoolClient;
-  readonly clock: () => number;
-  readonly deadline: number;
+  /** A pooler lends the session to others between transactions: nothing is known of its settings. */
   readonly shared: boolean;
-  readonly statementTimeoutMs: number | null;
-  readonly session: CommitSession;
-  /** Code of a table that it was not meant for may have run in the session, which is then closed; until the work on it has ended, nobody knows. */
-  isDoubtful = true;
+  /** The statements that exist on the connection. */
+  readonly prepared: PreparedStatements;
   readonly #context: CommitContext;
-  readonly #groups: readonly Group[];
   readonly #target: Target;
-  readonly #startedMs: number;
-  #isLent = true;
+  readonly #connection: CommitConnection;
+  readonly #deadline: number;
+  /** Engine-side bound on one statement, in ms; null: that of the connection. */
+  readonly #timeoutMs: number | null;
+  #usable = true;
 
+  /** `ackTimeoutMs`: how long whoever waits for the transactions does, since `startedMs`. */
   constructor(
     context: CommitContext,
-    groups: readonly Group[],
     target: Target,
     client: PoolClient,
     startedMs: number,
+    ackTimeoutMs: number,
   ) {
-    const { pools, clock, limits } = context;
-    const ackTimeoutMs = groups.reduce((most, group) => Math.max(most, ackTimeoutOf(group)), 0);
-    this.#context = context;
-    this.#groups = groups;
-    this.#target = target;
-    this.#startedMs = startedMs;
     this.client = client;
-    this.clock = clock;
-    this.deadline = startedMs + ackTimeoutMs;
-    this.shared = pools.isShared(client);
-    this.statementTimeoutMs = statementTimeoutMs(ackTimeoutMs, this.shared, limits);
-    this.session = new CommitSession(this);
-  }
-
-  /** Since the connection was asked for. */
-  get seconds(): number {
-    return (this.clock() - this.#startedMs) / 1_000;
-  }
-
-  /** Only once: the connection may have been given up before. */
-  giveBack(): void {
-    const { pools } = this.#context;
-    // A connection in an unknown state is not lent again.
-    if (this.#isLent)
-      if (this.session.usable && !this.isDoubtful) pools.giveBack(this.client);
-      else this.client.release(true);
-    this.#isLent = false;
-  }
-
-  readOnly(): void {
-    this.#context.pools.readOnly(this.#target);
-  }
-
-  async fateOf(xid: string): Promise<TransactionEnd | null> {
-    // Makes room for the connection on which the question is asked: this one is lost.
-    this.giveBack();
-    const { incarnation } = connectionOf(this.client);
-    const lost = { ...this.#target, xid, incarnation };
-    const bounds = { leftMs: () => this.session.leftMs, random: Math.random };
-    return this.#told(await fateOf(lost, this.#context.pools, bounds));
-  }
-
-  async fateHere(xid: string): Promise<TransactionEnd | null> {
-    const asked = { ...this.#target, xid };
-    const bounds = { leftMs: () => this.session.leftMs };
-    const fate = await askOn(this.client, asked, bounds).catch(() => null);
-    return this.#told(fate === 'ask again' ? null : fate);
-  }
-
-  #told(fate: TransactionEnd | null): TransactionEnd | null {
-    for (const { target: table, rows } of this.#groups)
-      this.#context.observe({ kind: 'group.settled', table, rows, fate: fate ?? 'unknown' });
-    return fate;
-  }
-}
-
-/** Of groups (GroupSession), or of requests from the disk (hand-over.ts). */
-export interface SessionOptions {
-  readonly client: PoolClient;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
-  readonly deadline: number;
-  /** Engine-side bound on one statement, in ms; null: that of the connection. */
-  readonly statementTimeoutMs: number | null;
-  /** A pooler lends the session to others between transactions: nothing is known of its settings. */
-  readonly shared: boolean;
-  /** Called when the engine refuses to write. */
-  readOnly(): void;
-  /** The fate of a transaction whose end was lost with the connection; null: unknown. Called at most once. */
-  fateOf(xid: string): Promise<TransactionEnd | null>;
-  /** The same, asked on this connection, which has answered. */
-  fateHere(xid: string): Promise<TransactionEnd | null>;
-}
-
-export class CommitSession {
-  readonly #options: SessionOptions;
-  readonly #connection: CommitConnection;
-  /** The statements that exist on the connection. */
-  readonly prepared: PreparedStatements;
-  #usable = true;
-
-  constructor(options: SessionOptions) {
-    this.#options = options;
-    this.#connection = connectionOf(options.client);
+    this.shared = context.pools.isShared(client);
+    this.#context = context;
+    this.#target = target;
+    this.#connection = connectionOf(client);
     this.prepared = this.#connection.prepared;
+    this.#deadline = startedMs + ackTimeoutMs;
+    this.#timeoutMs = statementTimeoutMs(ackTimeoutMs, this.shared, context.limits);
   }
 
   get facts(): SessionFacts {
@@ -176,25 +99,19 @@ export class CommitSession {
     return this.#usable;
   }
 
-  /** Whether others use it between transactions. */
-  get shared(): boolean {
-    return this.#options.shared;
-  }
-
   /** Whether nothing that the session remembers by name is used: between two transactions it may be another one. */
   get isNameless(): boolean {
-    return this.#options.shared || this.prepared.isForgetful;
+    return this.shared || this.prepared.isForgetful;
   }
 
   get leftMs(): number {
-    return this.#options.deadline - this.#options.clock();
+    return this.#deadline - this.#context.clock();
   }
 
   /** The settings of each transaction. */
   settings({ waitsForDisk }: Target): TransactionSettings {
-    const { statementTimeoutMs: timeoutMs, shared } = this.#options;
-    const commit = waitsForDisk ? (shared ? 'at least on' : 'as it is') : 'off';
-    return { commit, timeoutMs };
+    const commit = waitsForDisk ? (this.shared ? 'at least on' : 'as it is') : 'off';
+    return { commit, timeoutMs: this.#timeoutMs };
   }
 
   /** What synchronous_commit has to be when the transaction ends, whatever code has set. */
@@ -210,13 +127,13 @@ export class CommitSession {
     const reset = this.#connection.takeReset();
     const replies =
       reset === null
-        ? await roundTrip(this.#options.client, messages, expected, left)
+        ? await roundTrip(this.client, messages, expected, left)
         : await this.#afterReset(reset, messages, expected, left);
     if (replies.some((reply) => reply.kind === 'lost')) this.#usable = false;
     // The server has become a standby: this connection remains one to a standby.
     if (replies.some((reply) => reply.kind === 'failed' && reply.sqlstate === '25006' && !isRaised(reply))) {
       this.#usable = false;
-      this.#options.readOnly();
+      this.#context.pools.readOnly(this.#target);
     }
     return replies;
   }
@@ -229,7 +146,7 @@ export class CommitSession {
     left: number,
   ): Promise<EngineReply[]> {
     const all = inTurn([queryMessage(sql)], messages);
-    const [done, ...replies] = await roundTrip(this.#options.client, all, [count, ...expected], left);
+    const [done, ...replies] = await roundTrip(this.client, all, [count, ...expected], left);
     if (done?.kind !== 'done') this.#usable = false;
     return replies;
   }
@@ -238,7 +155,8 @@ export class CommitSession {
   async settled(reply: EngineReply): Promise<StoreAttempt> {
     if (reply.kind === 'done') return { kind: 'committed' };
     if (reply.kind === 'failed' && !isInDoubt(reply)) return reply;
-    const fate = reply.xid === null ? null : await this.#fateOf(reply, reply.xid);
+    const { kind, xid } = reply;
+    const fate = xid === null ? null : await (kind === 'lost' ? this.fateOf(xid) : this.fateHere(xid));
     if (fate === 'committed') return { kind: 'committed' };
     if (reply.kind === 'failed')
       return fate === 'aborted' ? reply : { kind: 'lost', reason: `${reply.sqlstate} ${reply.message}` };
@@ -246,8 +164,14 @@ export class CommitSession {
     return reply;
   }
 
-  #fateOf({ kind }: EngineReply, xid: string): Promise<TransactionEnd | null> {
-    return kind === 'lost' ? this.#options.fateOf(xid) : this.#options.fateHere(xid);
+  /** The fate of a transaction whose end was lost with the connection; null: unknown, as for requests from the disk, whose position will tell. Called at most once. */
+  protected fateOf(_xid: string): Promise<TransactionEnd | null> {
+    return unknown;
+  }
+
+  /** The same, asked on this connection, which has answered. */
+  protected fateHere(_xid: string): Promise<TransactionEnd | null> {
+    return unknown;
   }
 
   /**
@@ -300,6 +224,70 @@ export class CommitSession {
   }
 }
 
+const unknown = Promise.resolve(null);
+
+/** Lent to groups. */
+export class GroupSession extends CommitSession {
+  /** Code of a table that it was not meant for may have run in the session, which is then closed; until the work on it has ended, nobody knows. */
+  isDoubtful = true;
+  readonly #context: CommitContext;
+  readonly #groups: readonly Group[];
+  readonly #target: Target;
+  readonly #startedMs: number;
+  #isLent = true;
+
+  constructor(
+    context: CommitContext,
+    groups: readonly Group[],
+    target: Target,
+    client: PoolClient,
+    startedMs: number,
+  ) {
+    super(context, target, client, startedMs, Math.max(...groups.map(ackTimeoutOf)));
+    this.#context = context;
+    this.#groups = groups;
+    this.#target = target;
+    this.#startedMs = startedMs;
+  }
+
+  /** Since the connection was asked for. */
+  get seconds(): number {
+    return (this.#context.clock() - this.#startedMs) / 1_000;
+  }
+
+  /** Only once: the connection may have been given up before. */
+  giveBack(): void {
+    const { pools } = this.#context;
+    // A connection in an unknown state is not lent again.
+    if (this.#isLent)
+      if (this.usable && !this.isDoubtful) pools.giveBack(this.client);
+      else this.client.release(true);
+    this.#isLent = false;
+  }
+
+  protected override async fateOf(xid: string): Promise<TransactionEnd | null> {
+    // Makes room for the connection on which the question is asked: this one is lost.
+    this.giveBack();
+    const { incarnation } = connectionOf(this.client);
+    const lost = { ...this.#target, xid, incarnation };
+    const bounds = { leftMs: () => this.leftMs, random: Math.random };
+    return this.#told(await fateOf(lost, this.#context.pools, bounds));
+  }
+
+  protected override async fateHere(xid: string): Promise<TransactionEnd | null> {
+    const asked = { ...this.#target, xid };
+    const bounds = { leftMs: () => this.leftMs };
+    const fate = await askOn(this.client, asked, bounds).catch(() => null);
+    return this.#told(fate === 'ask again' ? null : fate);
+  }
+
+  #told(fate: TransactionEnd | null): TransactionEnd | null {
+    for (const { target: table, rows } of this.#groups)
+      this.#context.observe({ kind: 'group.settled', table, rows, fate: fate ?? 'unknown' });
+    return fate;
+  }
+}
+
 export const abortMessage = queryMessage('rollback');
 
 export function* inTurn(...parts: readonly Iterable<Buffer>[]): Generator<Buffer> {
@@ -312,7 +300,7 @@ export function noConnection(error: unknown): Refusal {
 }
 
 /** null: the connection's own setting is enough, because the group waits no longer than a single request. */
-export function statementTimeoutMs(
+function statementTimeoutMs(
   ackTimeoutMs: number,
   shared: boolean,
   { ackDeadlineMs, commitStatementTimeoutMs }: Pick<Limits, 'ackDeadlineMs' | 'commitStatementTimeoutMs'>,
