@@ -1,6 +1,7 @@
 /**
- * Whether the table is the one that its rows were made for, asked in the statement that stores them: PostgreSQL evaluates the question when it plans
- * the statement, and again after any change of the table. Pure: takes a target, returns SQL. What else comes before rows is in lock-table.ts.
+ * Whether the table is the one that its rows were made for, asked in the statement that stores them: PostgreSQL locks the table before it trusts a plan,
+ * and evaluates the question when it plans, again after any change of the table. Pure: takes a target, returns SQL. Where a statement cannot ask by
+ * itself, lock-table.ts has what comes before it.
  */
 import { rememberedOf } from '../kit/memoize.ts';
 import { namesAsParsed, quoteLiteral, relationName, stillNames } from '../kit/sql-text.ts';

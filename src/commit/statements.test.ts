@@ -4,10 +4,10 @@ import fc from 'fast-check';
 import { rowsOf, targetOf } from '../../test/support/rows.ts';
 import type { Column, Shape } from '../types/shape.ts';
 import type { Rows } from '../types/rows.ts';
-import { withNulls } from './value-at-fault.ts';
+import { withNulls, probeStatement } from './value-at-fault.ts';
 import { PreparedStatements, toStatement } from './commit-connection.ts';
 import { toRuns } from './table-statements.ts';
-import { probeStatement, removeStatement, storeStatement } from './statements.ts';
+import { removeStatement, storeStatement } from './statements.ts';
 import { executeMessages } from './wire-message.ts';
 
 const column = (name: string, type: string, fallback: string | null = null): Column => ({

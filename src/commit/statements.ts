@@ -17,7 +17,7 @@ export function underPath({ code }: Target): string {
   return code.as === 'writer' ? '' : `(select pg_catalog.set_config('search_path', $2, true)) is not null`;
 }
 
-const where = (condition: string): string => (condition === '' ? '' : ` where ${condition}`);
+export const where = (condition: string): string => (condition === '' ? '' : ` where ${condition}`);
 
 /** Of a query of no table whose rows are written into the target: isMeant and underPath. */
 function whereMeant(target: Target): string {
@@ -119,30 +119,8 @@ export function equals({ name, equality }: KeyColumn, left = 't', right = 'i'): 
   return `${side(left)} operator(${operator}) ${side(right)}`;
 }
 
-/** Decodes the keys of `$1` as `removeStatement` does, fails if one is missing, and changes nothing. */
-export function removeProbeStatement(target: Target): string | null {
-  const { shape } = target;
-  const key = sortKey(shape);
-  if (key === null) return null;
-  const check = `(case when ${missing(key)} then '${keyMissing}' else 'true' end)::pg_catalog.bool`;
-  return `select pg_catalog.count(${check}) from ${keyed(keyOnly(shape))}${where(underPath(target))}`;
-}
-
 /** The value that makes the engine fail when a row that deletes has no key. */
 export const keyMissing = 'key_missing';
-
-/** Decodes these columns of `$1` and discards them. */
-export function probeStatement(target: Target, columns: readonly Column[]): string {
-  const { document } = target.shape;
-  const code = where(underPath(target));
-  if (columns.length === 0)
-    return `select pg_catalog.count(*) from pg_catalog.json_array_elements($1)${code}`;
-  const made = columns.map((column) => madeOf(column, document, documentName(columns)));
-  const values = made.flatMap((it) => (it === null ? [] : [`pg_catalog.count(${it})`]));
-  if (values.length === 0)
-    return `select pg_catalog.count(*) from pg_catalog.json_to_recordset($1) as r(${definitions(columns, document)})${code}`;
-  return `select ${values.join(', ')} from ${rowsFrom(columns, document, true)} as r(${names(columns)}, ${documentName(columns)})${code}`;
-}
 
 /** Whether rows of this table are found by their key. */
 export function isKeyed(shape: Shape): boolean {
@@ -221,7 +199,11 @@ function selectFilled(shape: Shape, more: readonly string[], ordered: boolean): 
 }
 
 /** The rows of `$1`, each with its document if that is wanted. */
-function rowsFrom(columns: readonly Column[], document: string | null, withDocuments: boolean): string {
+export function rowsFrom(
+  columns: readonly Column[],
+  document: string | null,
+  withDocuments: boolean,
+): string {
   const documents = withDocuments ? ', pg_catalog.json_array_elements($1)' : '';
   return `rows from (pg_catalog.json_to_recordset($1) as (${definitions(columns, document)})${documents})`;
 }
@@ -239,7 +221,7 @@ function carriageOf({ name, baseType }: Column, document: string | null): Carria
 }
 
 /** The expression for the value of a column; null: it is read as it is. `doc`: the name of its row's document. */
-function madeOf(column: Column, document: string | null, doc: string): string | null {
+export function madeOf(column: Column, document: string | null, doc: string): string | null {
   const { name, type } = column;
   switch (carriageOf(column, document)) {
     case 'plain':
@@ -267,16 +249,12 @@ function readType(column: Column, document: string | null): string {
   }
 }
 
-function definitions(columns: readonly Column[], document: string | null): string {
+export function definitions(columns: readonly Column[], document: string | null): string {
   return columns.map((column) => `${quote(column.name)} ${readType(column, document)}`).join(', ');
 }
 
 export function names(columns: readonly Column[]): string {
   return columns.map(({ name }) => quote(name)).join(', ');
-}
-
-function documentName(columns: readonly Column[]): string {
-  return internalName({ columns, key: [] }, 'doc');
 }
 
 /** A name that no column of the table has. */

@@ -10,7 +10,8 @@ import type { SessionFacts } from './commit-connection.ts';
 import { holdCodeSql, lockSql } from './lock-table.ts';
 import type { Privilege } from './lock-table.ts';
 import { isNewestOnly, storeNewestStatement } from './newest-statements.ts';
-import { probeStatement, storeStatement, storingTypes } from './statements.ts';
+import { probeStatement } from './value-at-fault.ts';
+import { storeStatement, storingTypes } from './statements.ts';
 import {
   cleanUpStatements,
   confirmStatement,

@@ -5,12 +5,26 @@
  */
 import type { Column } from '../types/shape.ts';
 import type { Rows } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
 import { isValue, changed } from './interpret-reply.ts';
 import type { Failed, EngineReply } from './engine-reply.ts';
 import type { SessionFacts } from './commit-connection.ts';
 import { isPlain } from './plan-lock.ts';
 import { textOf, executeMessages, parseMessage, syncMessage } from './wire-message.ts';
-import { probeStatement, removeProbeStatement } from './statements.ts';
+import {
+  definitions,
+  internalName,
+  keyed,
+  keyMissing,
+  keyOnly,
+  madeOf,
+  missing,
+  names,
+  rowsFrom,
+  sortKey,
+  underPath,
+  where,
+} from './statements.ts';
 import { rowTypes } from './table-statements.ts';
 import type { TableStatements } from './table-statements.ts';
 import type { RowRange } from './wire-message.ts';
@@ -270,4 +284,30 @@ function spliced(document: Buffer, members: readonly string[] | undefined): Buff
 function isEmpty(document: Buffer, end: number): boolean {
   for (let i = document.indexOf(braceOpen) + 1; i < end; i++) if ((document[i] ?? 0) > 0x20) return false;
   return true;
+}
+
+/** Decodes the keys of `$1` as `removeStatement` does, fails if one is missing, and changes nothing. */
+function removeProbeStatement(target: Target): string | null {
+  const { shape } = target;
+  const key = sortKey(shape);
+  if (key === null) return null;
+  const check = `(case when ${missing(key)} then '${keyMissing}' else 'true' end)::pg_catalog.bool`;
+  return `select pg_catalog.count(${check}) from ${keyed(keyOnly(shape))}${where(underPath(target))}`;
+}
+
+/** Decodes these columns of `$1` and discards them. */
+export function probeStatement(target: Target, columns: readonly Column[]): string {
+  const { document } = target.shape;
+  const code = where(underPath(target));
+  if (columns.length === 0)
+    return `select pg_catalog.count(*) from pg_catalog.json_array_elements($1)${code}`;
+  const made = columns.map((column) => madeOf(column, document, documentName(columns)));
+  const values = made.flatMap((it) => (it === null ? [] : [`pg_catalog.count(${it})`]));
+  if (values.length === 0)
+    return `select pg_catalog.count(*) from pg_catalog.json_to_recordset($1) as r(${definitions(columns, document)})${code}`;
+  return `select ${values.join(', ')} from ${rowsFrom(columns, document, true)} as r(${names(columns)}, ${documentName(columns)})${code}`;
+}
+
+function documentName(columns: readonly Column[]): string {
+  return internalName({ columns, key: [] }, 'doc');
 }
