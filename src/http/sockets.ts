@@ -74,11 +74,11 @@ export function linger(socket: Socket, { lingerBytesMax, lingerMs }: Limits): vo
   if (socket.destroyed) return;
   socket.end();
   const bytesMax = socket.bytesRead + lingerBytesMax;
-  const stepMs = Math.max(10, Math.ceil(lingerMs / 10));
-  let leftMs = lingerMs;
-  const timer = setInterval(() => {
-    leftMs -= stepMs;
-    if (leftMs <= 0 || socket.bytesRead > bytesMax) socket.destroy();
-  }, stepMs);
+  // By the clock: a process that is busy comes late to each look, and a stop waits for the last one.
+  const until = performance.now() + lingerMs;
+  const look = (): void => {
+    if (performance.now() >= until || socket.bytesRead > bytesMax) socket.destroy();
+  };
+  const timer = setInterval(look, Math.max(10, Math.ceil(lingerMs / 10)));
   socket.once('close', () => clearInterval(timer));
 }

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { test } from '../../test/support/both-paths.ts';
 import type { TestContext } from '../../test/support/both-paths.ts';
+import { RawClient } from '../../test/support/raw-http.ts';
 import { startListener } from '../../test/support/test-listener.ts';
 
 /** Sends a request, posts the status that it reads, sends another one when it is told to, says so in `shared`, and posts what it then reads. */
@@ -77,6 +78,28 @@ test('a stopping listener keeps idle connections as long as requests arrive on o
     await endOfTurns(10);
   }
   await closed;
+});
+
+test('a stopping listener skips what is left of a refused body for no longer than its bound, however busy it is', async (t) => {
+  const lingerMs = 200;
+  const { listener, port } = await startListener({
+    limits: { drainIdleMs: 1, closingTurnsMax: 1, lingerMs },
+  });
+  const client = await RawClient.connect(port);
+  t.after(() => client.destroy());
+  client.send('POST /webhook/dev/public/none HTTP/1.1\r\nHost: h\r\nContent-Length: 600000\r\n\r\n');
+  assert.equal((await client.answer())?.status, 404);
+  const closed = listener.close();
+  let stalls = 0;
+  const busy = setInterval(() => {
+    stalls += 1;
+    for (const until = performance.now() + lingerMs; performance.now() < until;);
+  }, 1);
+  t.after(() => clearInterval(busy));
+  await closed;
+  clearInterval(busy);
+  // The bound, and a look after it; before that, what is idle is given time to send.
+  assert.ok(stalls <= 5, `${stalls} times ${lingerMs} ms`);
 });
 
 async function endOfTurns(turns: number): Promise<void> {
