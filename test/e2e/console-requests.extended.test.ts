@@ -5,6 +5,8 @@ import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from 'pg';
 import type { Page } from 'playwright-core';
+import { refusals } from '../../src/errors/refusals.ts';
+import { consoleRefusals } from '../../src/errors/refusals-console.ts';
 import { addressesOf } from '../support/console-costs.ts';
 import { chooseTheme, cli, consoleLink, openConsole, openPage } from '../support/console.ts';
 import { overlapping, serious } from '../support/console-walk.ts';
@@ -191,6 +193,15 @@ suite("the console's request list is complete", () => {
     await within(10_000, async () => assert.equal(await rows(page).count(), 2));
     await open('requests?result=refused&schema=public&table=refunds&q=nothing%20has%20this');
     await page.getByText('No request matches.').waitFor();
+
+    // Each refusal can be chosen, whoever adds one.
+    const codes = Object.keys(refusals).filter((code) => !Object.hasOwn(consoleRefusals, code));
+    await open('requests');
+    await page.getByRole('button', { name: '+ Code' }).click();
+    await page.getByText(`Type to find the other ${codes.length - 12}`).waitFor();
+    await page.getByRole('button', { name: 'signature_failed' }).click();
+    await within(10_000, async () => assert.equal(await rows(page).count(), 4));
+    assert.match(page.url(), /code=signature_failed/);
 
     // Old addresses lead on.
     await open('refused?table=refunds');
