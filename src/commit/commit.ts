@@ -16,7 +16,7 @@ import type { Tracer } from '../telemetry/tracer.ts';
 import type { IntoRisingWave } from '../risingwave/into.ts';
 import { refusal } from '../errors/refusals.ts';
 import { rememberedOf } from '../kit/memoize.ts';
-import { DecodedGroup, statementsOf } from './decoded-group.ts';
+import { DecodedGroup } from './decoded-group.ts';
 import { DocumentGroup } from './document-group.ts';
 import { GroupSession, ackTimeoutOf, lendSession } from './session.ts';
 import type { CommitContext } from './session.ts';
@@ -29,6 +29,7 @@ import { settleEach } from './row-at-fault.ts';
 import type { TriedGroup } from './row-at-fault.ts';
 import { GroupSharing } from './shared-transaction.ts';
 import type { GroupResult, Joined } from './shared-transaction.ts';
+import { tableStatements } from './table-statements.ts';
 
 export class Commit implements GroupCommit {
   readonly #context: CommitContext;
@@ -106,7 +107,7 @@ export class Commit implements GroupCommit {
         const started = clock();
         const tried = isCopied(target)
           ? new DocumentGroup(lent, target, limits)
-          : new DecodedGroup(lent, statementsOf(target), this.#context);
+          : new DecodedGroup(lent, tableStatements(target), this.#context);
         const outcomes = await settle(tried, group.members);
         if (tried instanceof DecodedGroup) tried.tell();
         lent.isDoubtful = outcomes.some(isOfChangedTable);

@@ -4,9 +4,7 @@
  * rows (`storeStatement`). If they cannot be stored together, they are settled member by member (row-at-fault.ts); a sender is told which of its own
  * values does not fit, as far as the group's questions and time allow (refused-rows.ts).
  */
-import { rememberedOf } from '../kit/memoize.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
-import type { Target } from '../types/target.ts';
 import type { StageContext } from '../observe/context.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { StatementStep } from './commit-connection.ts';
@@ -20,11 +18,9 @@ import type { Failed, StoreAttempt } from './engine-reply.ts';
 import type { TriedGroup } from './row-at-fault.ts';
 import { inTurn } from './session.ts';
 import type { CommitSession } from './session.ts';
-import { TableStatements } from './table-statements.ts';
+import type { TableStatements } from './table-statements.ts';
 import { resetAfter, resetBefore, settingSteps } from './transaction-statements.ts';
 import { flushMessage, syncMessage } from './wire-message.ts';
-
-export const statementsOf = rememberedOf((target: Target) => new TableStatements(target));
 
 const withoutKey = refusal(
   'row_refused',

@@ -64,8 +64,8 @@ export class CommitSession {
   readonly shared: boolean;
   /** The statements that exist on the connection. */
   readonly prepared: PreparedStatements;
-  readonly #context: CommitContext;
-  readonly #target: Target;
+  protected readonly context: CommitContext;
+  protected readonly target: Target;
   readonly #connection: CommitConnection;
   readonly #deadline: number;
   /** Engine-side bound on one statement, in ms; null: that of the connection. */
@@ -82,8 +82,8 @@ export class CommitSession {
   ) {
     this.client = client;
     this.shared = context.pools.isShared(client);
-    this.#context = context;
-    this.#target = target;
+    this.context = context;
+    this.target = target;
     this.#connection = connectionOf(client);
     this.prepared = this.#connection.prepared;
     this.#deadline = startedMs + ackTimeoutMs;
@@ -105,7 +105,7 @@ export class CommitSession {
   }
 
   get leftMs(): number {
-    return this.#deadline - this.#context.clock();
+    return this.#deadline - this.context.clock();
   }
 
   /** The settings of each transaction. */
@@ -133,7 +133,7 @@ export class CommitSession {
     // The server has become a standby: this connection remains one to a standby.
     if (replies.some((reply) => reply.kind === 'failed' && reply.sqlstate === '25006' && !isRaised(reply))) {
       this.#usable = false;
-      this.#context.pools.readOnly(this.#target);
+      this.context.pools.readOnly(this.target);
     }
     return replies;
   }
@@ -230,9 +230,7 @@ const unknown = Promise.resolve(null);
 export class GroupSession extends CommitSession {
   /** Code of a table that it was not meant for may have run in the session, which is then closed; until the work on it has ended, nobody knows. */
   isDoubtful = true;
-  readonly #context: CommitContext;
   readonly #groups: readonly Group[];
-  readonly #target: Target;
   readonly #startedMs: number;
   #isLent = true;
 
@@ -244,20 +242,18 @@ export class GroupSession extends CommitSession {
     startedMs: number,
   ) {
     super(context, target, client, startedMs, Math.max(...groups.map(ackTimeoutOf)));
-    this.#context = context;
     this.#groups = groups;
-    this.#target = target;
     this.#startedMs = startedMs;
   }
 
   /** Since the connection was asked for. */
   get seconds(): number {
-    return (this.#context.clock() - this.#startedMs) / 1_000;
+    return (this.context.clock() - this.#startedMs) / 1_000;
   }
 
   /** Only once: the connection may have been given up before. */
   giveBack(): void {
-    const { pools } = this.#context;
+    const { pools } = this.context;
     // A connection in an unknown state is not lent again.
     if (this.#isLent)
       if (this.usable && !this.isDoubtful) pools.giveBack(this.client);
@@ -269,13 +265,13 @@ export class GroupSession extends CommitSession {
     // Makes room for the connection on which the question is asked: this one is lost.
     this.giveBack();
     const { incarnation } = connectionOf(this.client);
-    const lost = { ...this.#target, xid, incarnation };
+    const lost = { ...this.target, xid, incarnation };
     const bounds = { leftMs: () => this.leftMs, random: Math.random };
-    return this.#told(await fateOf(lost, this.#context.pools, bounds));
+    return this.#told(await fateOf(lost, this.context.pools, bounds));
   }
 
   protected override async fateHere(xid: string): Promise<TransactionEnd | null> {
-    const asked = { ...this.#target, xid };
+    const asked = { ...this.target, xid };
     const bounds = { leftMs: () => this.leftMs };
     const fate = await askOn(this.client, asked, bounds).catch(() => null);
     return this.#told(fate === 'ask again' ? null : fate);
@@ -283,7 +279,7 @@ export class GroupSession extends CommitSession {
 
   #told(fate: TransactionEnd | null): TransactionEnd | null {
     for (const { target: table, rows } of this.#groups)
-      this.#context.observe({ kind: 'group.settled', table, rows, fate: fate ?? 'unknown' });
+      this.context.observe({ kind: 'group.settled', table, rows, fate: fate ?? 'unknown' });
     return fate;
   }
 }

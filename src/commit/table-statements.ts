@@ -204,6 +204,8 @@ export class TableStatements {
   }
 }
 
+export const tableStatements = rememberedOf((target: Target) => new TableStatements(target));
+
 /** For a row that meets no other the SQLSTATE matters: Citus loses it when it copies. */
 function goesByValues({ shape, code }: Target, rows: number): boolean {
   if (shape.distributedByCitus !== true || shape.writeMode === 'copy' || code.functionsIn !== 'headgate')
