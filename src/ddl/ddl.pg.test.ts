@@ -245,6 +245,21 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
     assert.match(app.notices.join(), /has no VALIDATE clause/);
   });
 
+  test('DROP VALIDATE gives the notice of CREATE TABLE without VALIDATE, and DROP ANSWER does not', async () => {
+    app.notices.length = 0;
+    const open = [
+      'NOTICE: table "opened" has no VALIDATE clause: whoever reaches the listener can write into it',
+    ];
+    await app.run(webhook('opened'));
+    assert.deepEqual(app.notices.splice(0), open);
+    await app.run("ALTER TABLE opened VALIDATE AS a = 'b'");
+    assert.deepEqual(app.notices.splice(0), []);
+    await app.run('ALTER TABLE opened DROP VALIDATE');
+    assert.deepEqual(app.notices.splice(0), open);
+    await app.run('ALTER TABLE opened DROP ANSWER; DROP TABLE opened');
+    assert.deepEqual(app.notices.splice(0), []);
+  });
+
   test('the output of SHOW CREATE TABLE can be run again', async () => {
     const [shown] = await app.run('SHOW CREATE TABLE app.gh');
     await app.run(

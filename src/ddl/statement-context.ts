@@ -41,6 +41,7 @@ export type ParsedCheck = Pick<
   | 'secretLiterals'
   | 'readsBodyAlone'
   | 'warnings'
+  | 'notices'
 >;
 
 /** And of one of an ANSWER. */

@@ -33,6 +33,7 @@ export interface Validation {
   readonly sealId: string;
   readonly secrets: readonly { readonly schema: string | null; readonly name: string }[];
   readonly warnings: readonly string[];
+  readonly notices: readonly string[];
   readonly form: SenderDemands['form'];
   readonly cautions: readonly Caution[];
   /** How USING differs from what it was before: said where a table has a check already. */
@@ -107,6 +108,7 @@ export function sealValidation(
     sealId,
     secrets: clause.secrets.map(({ schema, name }) => ({ schema, name })),
     warnings: check.warnings,
+    notices: sender === null ? check.notices : [],
     form,
     changed,
     cautions: [

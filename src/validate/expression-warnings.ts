@@ -1,10 +1,28 @@
-/** What is no error in a VALIDATE expression, but hardly meant. Takes its tree and the names of the headers that it reads; returns sentences. Pure. */
+/** What is no error in a VALIDATE expression, but hardly meant, or to be known. Takes its tree and the names of the headers that it reads; returns sentences. Pure. */
 import { keptOf } from './digest-strength.ts';
+import { isEquality } from './equality.ts';
 import { childrenOf, constantOf, reachable } from './node.ts';
 import type { Node } from './node.ts';
 
 export function warningsOf(root: Node, headers: readonly string[]): string[] {
   return [...headers.flatMap(nameWarning), ...lineBreakWarning(root)];
+}
+
+/** A secret, or what is made of one, beside what the sender chose: what secure_compare is for. */
+function comparesSecret(node: Node): boolean {
+  if (node.kind !== 'call' && node.kind !== 'any' && node.kind !== 'distinct') return false;
+  const [left, right] = node.args;
+  if (!isEquality(node.row) || left === undefined || right === undefined) return false;
+  return left.secret !== right.secret && (left.secret ? right : left).sender;
+}
+
+/** At a comparison of a secret that is written without secure_compare. */
+export function noticesOf(root: Node): string[] {
+  return [...reachable(root)].some(comparesSecret)
+    ? [
+        'VALIDATE compares a secret without secure_compare: Headgate does that in constant time, too, but secure_compare says so',
+      ]
+    : [];
 }
 
 function nameWarning(name: string): string[] {

@@ -122,6 +122,26 @@ test('VALIDATE warns about a header name that is not in lower case, which never 
   );
 });
 
+test('a secret that is compared without secure_compare gets a notice, and nothing else does', () => {
+  const noticed = (text: string) => parseExpression(text, scope).notices.length;
+  for (const text of [
+    "headers->>'x' = s",
+    "NOT headers->>'x' <> s",
+    "headers->>'x' IN (s, s || 'b')",
+    "encode(hmac('key', payload, 'sha256'), 'hex') = headers->>'x'",
+    "secure_compare(headers->>'x', s) AND headers->>'y' IS DISTINCT FROM s",
+  ])
+    assert.equal(noticed(text), 1, text);
+  for (const text of [
+    "secure_compare(headers->>'x', s)",
+    "secure_compare(headers->>'x', s) AND headers->>'y' = 'push' AND s <> ''",
+    "lower(left(headers->>'authorization', 7)) = 'bearer ' AND secure_compare(substr(headers->>'authorization', 8), s)",
+  ])
+    assert.equal(noticed(text), 0, text);
+  const unlike = parseExpression("headers->>'x' = s", scope);
+  assert.deepEqual(unlike.warnings, []);
+});
+
 test('VALIDATE warns about base64 with a line break, and accepts the signature once the break is removed', () => {
   const encoded = (algorithm: string) => `encode(hmac(s, payload, '${algorithm}'), 'base64')`;
   const warned = (text: string) =>

@@ -5,7 +5,7 @@
  * no socket, no database, no clock.
  */
 import { checkCost } from './cost.ts';
-import { warningsOf } from './expression-warnings.ts';
+import { noticesOf, warningsOf } from './expression-warnings.ts';
 import { Safety } from './safety.ts';
 import { keyConstants, literalRanges } from './secret-literals.ts';
 import { ExpressionError } from './errors.ts';
@@ -38,6 +38,7 @@ export interface Expression {
   /** URLs at which keys are published that it needs. */
   readonly keyUrls: readonly string[];
   readonly warnings: readonly string[];
+  readonly notices: readonly string[];
   readonly root: Node;
   /** Values that its checks depend on, and that are the same for every request; see compileCheck. */
   readonly bound: readonly Node[];
@@ -68,6 +69,7 @@ export function parseExpression(text: string, scope: ExpressionScope): Expressio
       !reads.variables.has('url'),
     keyUrls: keyUrlsOf(root),
     warnings: warningsOf(root, reads.names),
+    notices: noticesOf(root),
     root,
     bound: [...safety.bound],
   };

@@ -90,7 +90,7 @@ is compiled when the table is created. Other functions and operators are refused
 - A value counts as computed from a secret only if no part of the request can choose or empty it:
   \`coalesce(headers->>'x', secret)\` and \`left(secret, (headers->>'n')::int)\` do not count. Of a digest that is cut, at least
   8 characters must be left: neither \`substr(encode(hmac(…), 'hex'), 65)\` nor \`left((headers->>'x') || secret, 8)\` counts.
-- Every comparison of a secret or an HMAC takes constant time.
+- Every comparison of a secret or an HMAC takes constant time, also by \`=\` and \`<>\`. CREATE TABLE and ALTER TABLE say in a NOTICE if one is written without \`secure_compare\`.
 - If a header that the expression names by \`headers->>'…'\` arrives twice, the request is refused; \`header_values('…')\` has all its values; an expression that reads \`headers\` as a
   whole refuses a request in which any header arrives twice.
 - The scheme of \`Authorization\` may be written in any case (RFC 9110), and \`secure_compare\` distinguishes them:

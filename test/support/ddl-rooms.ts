@@ -31,6 +31,7 @@ function parseExpression(text: string): ParsedCheck {
       end: it.index + it[0].length,
     })),
     readsBodyAlone: /\bdata\b/.test(text) && !/\b(?:query|url)\b/.test(text),
+    notices: [],
     warnings: text.includes('X-Upper') ? ['header "X-Upper" can never match'] : [],
   };
 }

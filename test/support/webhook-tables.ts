@@ -20,6 +20,7 @@ const rewriteSql = createRewriter({
     secretLiterals: [],
     readsBodyAlone: false,
     warnings: [],
+    notices: [],
   }),
   parseAnswer: () => ({ payloadName: null, secretsRead: [], secretsShown: [], secretLiterals: new Map() }),
   guards: () => Promise.resolve([]),

@@ -65,7 +65,7 @@ BEGIN
 END
 $body$;
 
--- `validation`: {payload, expression, sealed, sealId, secrets: [{schema, name}], warnings: [text], cautions: [{message, hint}], form: {form, message, hint}};
+-- `validation`: {payload, expression, sealed, sealId, secrets: [{schema, name}], warnings: [text], notices: [text], cautions: [{message, hint}], form: {form, message, hint}};
 -- null: no check. `form`: which form its secrets must have. The caller must be allowed to use every secret, whoever created the table and bound its current secrets.
 CREATE OR REPLACE FUNCTION headgate.do_validate(me oid, relation oid, validation jsonb, caller_schemas text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
@@ -111,6 +111,9 @@ BEGIN
   FROM jsonb_array_elements(validation -> 'secrets') WITH ORDINALITY AS s (it, position);
   FOR warning IN SELECT t.text FROM jsonb_array_elements_text(validation -> 'warnings') AS t (text) LOOP
     RAISE WARNING USING MESSAGE = warning;
+  END LOOP;
+  FOR warning IN SELECT t.text FROM jsonb_array_elements_text(coalesce(validation -> 'notices', '[]')) AS t (text) LOOP
+    RAISE NOTICE USING MESSAGE = warning;
   END LOOP;
   FOR caution IN
     SELECT c.value ->> 'message' AS message, c.value ->> 'hint' AS hint FROM jsonb_array_elements(coalesce(validation -> 'cautions', '[]')) c

@@ -166,6 +166,11 @@ BEGIN
   END IF;
   CALL headgate.alter_checks(relation, table_name, if_exists,
     CASE part WHEN 'answer' THEN '{"answers": [], "how": "replace"}' ELSE '{"validation": null}' END::jsonb, NULL);
+  IF part = 'validate' THEN
+    RAISE NOTICE USING
+      MESSAGE = format('table "%s" has no VALIDATE clause: whoever reaches the listener can write into it', table_name),
+      HINT = format('Add one with ALTER TABLE %s VALIDATE AS ...', relation);
+  END IF;
 END
 $body$;
 

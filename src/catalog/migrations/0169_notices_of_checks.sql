@@ -1,0 +1,1 @@
+-- Only functions have changed: what a table without a check, and a secret that is compared without secure_compare, are told in a NOTICE.
