@@ -218,9 +218,14 @@ test('an alert that fires and resolves is reported once each, and a thousand ale
     it.notReady = i % 4 === 3 ? null : 'away';
     await it.pass(minute);
   }
+  const words = () =>
+    it.bodies.flatMap((body) => (JSON.parse(body) as Told).alerts.map(({ summary }) => summary));
+  const said = 'requests are answered 503, or 202 where their table spools: away';
+  assert.deepEqual(words(), [said]);
   assert.deepEqual(it.told(), ['HeadgateNotReady firing']);
   it.notReady = null;
   await it.pass(10 * minute);
+  assert.deepEqual(words(), [`it is over. It was: ${said}`]);
   assert.deepEqual(it.told(), ['HeadgateNotReady resolved']);
   for (let i = 0; i < 1_200; i++) it.add('headgate_lane_rows', { ...table, table: `t${i}` }, 9_000);
   await it.pass(3 * minute);

@@ -27,9 +27,11 @@ export function messageFor(
   return isSlack ? slackMessage(conditions, from) : jsonMessage(conditions, from, nowMs);
 }
 
+const trial = 'HeadgateTrial';
+
 /** A condition that is over from the start, so that a receiver that pages people pages nobody. */
 export function trialMessage(receiver: Receiver, from: AlertOrigin, nowMs: number): string {
-  const rule = { name: 'HeadgateTrial', severity: 'warning', holdMs: 0, wrong: () => [] } as const;
+  const rule = { name: trial, severity: 'warning', holdMs: 0, wrong: () => [] } as const;
   const says = 'nothing is wrong: headgate doctor --alert tests whether alerts arrive here';
   const times = { sinceMs: nowMs, lastMs: nowMs };
   return messageFor(receiver, [{ rule, labels: {}, says, ...times, state: 'over', told: true }], from, nowMs);
@@ -52,7 +54,7 @@ function jsonMessage(
       severity: it.rule.severity,
       since: new Date(it.sinceMs).toISOString(),
       labels: Object.fromEntries(Object.entries(it.labels).map(([name, value]) => [name, plain(value)])),
-      summary: plain(it.says),
+      summary: plain(summaryOf(it)),
       runbook: runbookOf(it),
     })),
     more: conditions.length - told.length,
@@ -64,7 +66,7 @@ function slackMessage(conditions: readonly AlertCondition[], { host }: AlertOrig
   const lines = told.map((it) => {
     const where = Object.values(it.labels).join('.');
     const head = `${stateOf(it) === 'firing' ? ':rotating_light:' : ':white_check_mark: over:'} ${it.rule.name}`;
-    return escaped(plain([head, where, it.says].filter((part) => part !== '').join(' · ')));
+    return escaped(plain([head, where, summaryOf(it)].filter((part) => part !== '').join(' · ')));
   });
   const more = conditions.length - told.length;
   if (more > 0) lines.push(`… and ${more} more`);
@@ -73,6 +75,10 @@ function slackMessage(conditions: readonly AlertCondition[], { host }: AlertOrig
 
 const stateOf = ({ state }: AlertCondition): 'firing' | 'resolved' =>
   state === 'over' ? 'resolved' : 'firing';
+
+/** What was wrong is told as what was said of it: a rule has one sentence, for as long as it holds. */
+const summaryOf = ({ rule, state, says }: AlertCondition): string =>
+  state === 'over' && rule.name !== trial ? `it is over. It was: ${says}` : says;
 
 const runbookOf = ({ rule }: AlertCondition): string =>
   `docs/operating/monitoring.md#${rule.name.toLowerCase()}`;

@@ -81,7 +81,11 @@ export const rules: readonly AlertRule[] = [
     name: 'HeadgateNotReady',
     severity: 'critical',
     holdMs: minutes(1),
-    wrong: ({ notReady }) => when(notReady !== null, `every request is answered 503: ${notReady ?? ''}`),
+    wrong: ({ notReady }) =>
+      when(
+        notReady !== null,
+        `requests are answered 503, or 202 where their table spools: ${notReady ?? ''}`,
+      ),
   },
   {
     name: 'HeadgateAnswering503',
