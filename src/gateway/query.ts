@@ -64,11 +64,11 @@ export function readQuery<Table extends Readonly<Record<string, QueryParameter>>
     }
     given.set(name, value);
   }
-  for (const [name, { required }] of Object.entries(table)) {
+  for (const [name, { required, description: what }] of Object.entries(table)) {
     if (required !== true) continue;
     const value = given.get(name);
-    if (value === undefined) throw refuse(`querystring must have required property '${name}'`);
-    if (value === '') throw refuse(`querystring/${name} must NOT have fewer than 1 characters`);
+    if (value === undefined) throw refuse(`the parameter ${name} is missing: it is ${what}`);
+    if (value === '') throw refuse(`the parameter ${name} is empty: it is ${what}`);
   }
   return Object.fromEntries(given) as QueryValues<Table>;
 }
