@@ -82,6 +82,11 @@ test('the admin port asks an added handler first, and close() ends open connecti
   });
   const url = `http://127.0.0.1:${admin.address.port}`;
   assert.equal(await (await fetch(`${url}/more`)).text(), 'more');
+  const root = (await (await fetch(`${url}/`)).json()) as { error: string };
+  assert.equal(
+    root.error,
+    'the admin port serves /healthz, /readyz and /metrics, and the console at /console/',
+  );
   assert.equal((await fetch(`${url}/healthz`)).status, 200);
   const socket = connect({ host: '127.0.0.1', port: admin.address.port });
   await once(socket, 'connect');
@@ -113,7 +118,10 @@ test('the admin port serves health, readiness with its reason and metrics, and n
   assert.match(await scraped.text(), /^headgate_listener_connections 2$/m);
   const missing = await get('/etc/passwd');
   assert.equal(missing.status, 404);
-  assert.equal(((await missing.json()) as { code: string }).code, 'not_found');
+  assert.deepEqual(await missing.json(), {
+    error: 'the admin port serves /healthz, /readyz and /metrics',
+    code: 'not_found',
+  });
 });
 
 test('metrics count requests, rows, refusals, groups and engine restarts', async () => {

@@ -26,7 +26,7 @@ export interface AdminOptions extends ListenAt {
   /** The status of the certificate from an authority; null: no authority issues one. */
   readonly certificate?: () => object | null;
   readonly metrics: Pick<Metrics, 'text' | 'contentType'>;
-  /** What else the port serves. */
+  /** The console; null: it is off. */
   readonly handler?: AdminHandler | null;
 }
 
@@ -53,10 +53,11 @@ export async function openAdmin(options: AdminOptions): Promise<Admin> {
     connectionsMax: limits.adminConnectionsMax,
   });
   const routes = routesOf(options);
+  const more = (options.handler ?? null) === null ? '' : ', and the console at /console/';
   server.on('request', (request, response) => {
     const wrong = protocolRefusal(request, limits);
     if (wrong !== null) write(request, response, { ...refusalAnswer(wrong), closes: true });
-    else if (options.handler?.(request, response) !== true) void serve(routes, request, response);
+    else if (options.handler?.(request, response) !== true) void serve(routes, more, request, response);
   });
   server.on('clientError', (error, socket) => refuseBytes(error, socket as Socket));
   await new Promise<void>((resolve, reject) => {
@@ -99,14 +100,19 @@ function routesOf({ health, ready, spool, certificate, metrics }: AdminOptions):
   ]);
 }
 
-/** Never rejects. */
-async function serve(routes: Routes, request: IncomingMessage, response: ServerResponse): Promise<void> {
+/** `more`: what else the port serves, in words. Never rejects. */
+async function serve(
+  routes: Routes,
+  more: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
   let answer: AdminAnswer;
   try {
     const [path = ''] = (request.url ?? '').split('?');
     const route = routes.get(path);
     if (route === undefined) {
-      const error = 'the admin port serves /healthz, /readyz and /metrics';
+      const error = `the admin port serves /healthz, /readyz and /metrics${more}`;
       answer = json(refusals.not_found.status, { error, code: 'not_found' });
     } else if (request.method !== 'GET' && request.method !== 'HEAD') {
       const wrong = refusal('method_not_allowed', 'only GET and HEAD are allowed here');
