@@ -6,6 +6,7 @@ import type { AskedHandshake } from '../types/journal.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
+import type { RefusalCode } from '../errors/refusals.ts';
 import { SenderHandshakes } from './handshake.ts';
 
 const name = { database: 'dev', schema: 'public', table: 't' };
@@ -27,13 +28,13 @@ function target(answers: Partial<TableAnswers>, check: Target['check'] = null): 
   return { ...name, oid: 1, check, answers: { ...none, ...answers } } as unknown as Target;
 }
 
-function deps(known: Target | null | undefined) {
+function deps(known: Target | null | undefined, find: RefusalCode = 'engine_unavailable') {
   const told: AskedHandshake[] = [];
   let nowMs = 0;
   const handshakes = new SenderHandshakes({
     catalog: {
       lastKnown: () => known,
-      find: () => Promise.reject(new Refused('engine_unavailable')),
+      find: () => Promise.reject(new Refused(find)),
       isStill: () => true,
     },
     learning: { learn: () => Promise.resolve(false) },
@@ -107,6 +108,21 @@ test('a request to a table without ANSWER clauses is no handshake, and an unavai
   assert.equal(await place({ ...target({}), answers: undefined }), null);
   assert.equal(await place(target({ unchecked: [rule(1, 'a')] }), { target: '/%' }), null);
   await assert.rejects(place(undefined), ({ refusal }: Refused) => refusal.code === 'engine_unavailable');
+});
+
+test('where no table is, a request is told what a POST is told, and without the engine only that its method is not', async () => {
+  const code = async (
+    known: null | undefined,
+    find: 'not_found' | 'engine_unavailable',
+    target = '/webhook/dev/public/t',
+  ) => {
+    const answer = await deps(known, find).handshakes.ask(arrival({ target }));
+    return typeof answer === 'object' && 'code' in answer ? answer.code : null;
+  };
+  assert.equal(await code(undefined, 'not_found'), 'not_found');
+  assert.equal(await code(null, 'not_found'), 'not_found');
+  assert.equal(await code(null, 'engine_unavailable'), 'method_not_allowed');
+  assert.equal(await code(null, 'not_found', '/webhook/dev/%'), 'malformed_path');
 });
 
 test('a table answers a bounded burst of handshakes, and counts UNCHECKED and validated ones separately', async () => {

@@ -7,7 +7,7 @@
  * UNCHECKED rules are tried before VALIDATE, the others once it has accepted. While the engine is unreachable, handshakes are answered
  * from the last known catalog (decision 0083): an outdated answer does no harm, a missing one ends a subscription.
  * Takes an Arrival; returns the answer, or null if no rule matches; the request then continues as if there were no rules. May refuse
- * with `rate_limited`, and with `engine_unavailable` as long as nothing is known of its database.
+ * with `rate_limited`, with `method_not_allowed`, as a POST is where the path names no table, and with `engine_unavailable` as long as nothing is known of its database.
  */
 import { RateLimit } from '../access/rate-limit.ts';
 import type { TableAnswers, HandshakeAnswer, HandshakeRule } from '../types/answers.ts';
@@ -65,8 +65,10 @@ export class SenderHandshakes {
     const { catalog, clock } = this.#around;
     const sinceMs = clock();
     const read = async () => arrival.body();
-    let target = await found(arrival, catalog);
-    for (let attempt = 1; target !== null; attempt++) {
+    const known = await found(arrival, catalog);
+    if (known instanceof Refused) return known.refusal;
+    let target = known;
+    for (let attempt = 1; ; attempt++) {
       const { answers } = target;
       const { method, remoteAddress, arrivedAtMs: askedAtMs } = arrival;
       const asks =
@@ -98,7 +100,6 @@ export class SenderHandshakes {
         });
       return wrongMethod(target);
     }
-    return refusal('method_not_allowed');
   }
 
   /** A POST whose body has been read, before VALIDATE (`unchecked`) or once it has accepted; null: the request continues. */
@@ -250,8 +251,11 @@ async function isStill(target: Target, sinceMs: number, catalog: Pick<Catalog, '
   }
 }
 
-/** Does not wait if the table is known; null: there is no such table. */
-async function found(arrival: Arrival, catalog: Pick<Catalog, 'find' | 'lastKnown'>): Promise<Target | null> {
+/** Does not wait if the table is known. Returns what a POST is told if there is no such table, which the engine has to say: of what is known last, only the method is refused. */
+async function found(
+  arrival: Arrival,
+  catalog: Pick<Catalog, 'find' | 'lastKnown'>,
+): Promise<Target | Refused> {
   let known: Target | null | undefined;
   try {
     const name = webhookRoute(arrival.target);
@@ -260,7 +264,8 @@ async function found(arrival: Arrival, catalog: Pick<Catalog, 'find' | 'lastKnow
     return known ?? (await catalog.find(name));
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
-    if (known === null || refusals[error.refusal.code].status < 500) return null;
+    if (refusals[error.refusal.code].status < 500) return error;
+    if (known === null) return new Refused('method_not_allowed');
     throw error;
   }
 }

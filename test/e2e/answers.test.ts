@@ -167,15 +167,21 @@ test('ANSWER clauses answer handshakes and define answers to committed requests'
       'unguarded',
       'github',
       'sms',
-      'none',
       'x_events',
       'x_events?crc_token=123',
       'meta?hub.mode=subscribe&hub.verify_token=b&hub.challenge=1',
       'slack?type=url_verification',
-      '%zz',
     ]) {
       const answer = await get(headgate, path);
       assert.deepEqual([bare(answer.head), answer.body], [bare(refused.head), refused.body], path);
+    }
+    // Of a path that names no table, a GET is told what a POST is told, and no more.
+    for (const [path, status] of [
+      ['none', 404],
+      ['%zz', 400],
+    ] as const) {
+      const [posted, got] = [await post(path, '{}'), await get(headgate, path)];
+      assert.deepEqual([posted.status, got.status, got.body], [status, status, posted.text], path);
     }
     const [preflight, own] = await raw(
       headgate,

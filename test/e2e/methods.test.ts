@@ -100,7 +100,7 @@ const methods = async (
         ['DELETE', 'gets', 405, 'GET'],
         ['GET', 'puts', 405, 'PUT, PATCH'],
         ['POST', 'puts', 405, 'PUT, PATCH'],
-        ['GET', 'nothing', 405, 'POST'],
+        ['GET', 'nothing', 404, undefined],
         ['HEAD', 'puts', 200, undefined],
         ['OPTIONS', 'gets', 204, undefined],
         ['GET', 'gets?a=1&a=2', 200, undefined],
