@@ -248,7 +248,7 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
   test('DROP VALIDATE gives the notice of CREATE TABLE without VALIDATE, and DROP ANSWER does not', async () => {
     app.notices.length = 0;
     const open = [
-      'NOTICE: table "opened" has no VALIDATE clause: whoever reaches the listener can write into it',
+      'NOTICE: table "opened" has no VALIDATE clause: whoever reaches the listener can write into it, as can every web page that they open',
     ];
     await app.run(webhook('opened'));
     assert.deepEqual(app.notices.splice(0), open);
@@ -258,6 +258,19 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
     assert.deepEqual(app.notices.splice(0), open);
     await app.run('ALTER TABLE opened DROP ANSWER; DROP TABLE opened');
     assert.deepEqual(app.notices.splice(0), []);
+  });
+
+  test('a table whose name no URL can have is told so', async () => {
+    app.notices.length = 0;
+    for (const name of ['"."', '".."', '"..."', '"a/b"']) {
+      await app.run(`CREATE TABLE ${name} (data JSONB) WITH (connector = 'webhook'); DROP TABLE ${name}`);
+      assert.deepEqual(
+        app.notices.splice(0).filter((notice) => notice.includes('no URL')),
+        name === '"."' || name === '".."'
+          ? [`NOTICE: no URL reaches table ${name}: clients take "." and ".." out of a path`]
+          : [],
+      );
+    }
   });
 
   test('the output of SHOW CREATE TABLE can be run again', async () => {

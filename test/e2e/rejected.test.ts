@@ -128,7 +128,11 @@ suite('refused requests are kept in headgate.rejected_requests', () => {
       'select table_name from headgate.rejected_summary',
     );
     assert.deepEqual(summed.rows, [{ table_name: 'alices' }]);
-    await assert.rejects(alice.query('select headgate.retry_rejected($1)', [bobs?.id]), { code: 'P0002' });
+    const where = 'PL/pgSQL function headgate.retry_rejected(bigint,boolean) line 6 at RAISE';
+    await assert.rejects(alice.query('select headgate.retry_rejected($1)', [bobs?.id]), {
+      code: 'P0002',
+      where,
+    });
     await assert.rejects(alice.query(`update headgate.rejected_requests set body = 'x'`), { code: '42501' });
     await assert.rejects(alice.query('insert into headgate.rejected_requests (code) values (1)'), {
       code: '42501',

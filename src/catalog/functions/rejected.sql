@@ -1,6 +1,6 @@
 -- Refused requests, and keys that were ignored: retrying a request, and forgetting it.
 
--- What can be said at once; `waiting` if it will be retried. Who hears of it: listen() of catalog/notifications.ts, which tells
+-- What can be said at once, NULL if there is no such request of a table that the role owns; `waiting` if it will be retried. Who hears of it: listen() of catalog/notifications.ts, which tells
 -- `Rejects.retryAsked` of reject/rejected-requests.ts.
 CREATE OR REPLACE FUNCTION headgate.do_retry(me oid, id bigint, force boolean) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
@@ -11,8 +11,7 @@ BEGIN
   FROM headgate.rejected_requests r JOIN pg_class c ON c.oid = r.relation
   WHERE r.id = do_retry.id AND pg_has_role(me, c.relowner, 'USAGE') FOR UPDATE OF r;
   IF NOT FOUND THEN
-    RAISE EXCEPTION USING ERRCODE = 'P0002', MESSAGE = format('there is no rejected request %s of a table that you own', do_retry.id),
-      HINT = 'Whoever may look at it does not retry it, and old ones are forgotten.';
+    RETURN NULL;
   ELSIF request.door = 'websocket' THEN
     RETURN 'not retried: the batches of a WebSocket come in an order that only its client can repeat';
   ELSIF request.kept_bytes IS NULL THEN
@@ -42,6 +41,11 @@ CREATE OR REPLACE FUNCTION headgate.retry_rejected(id bigint, force boolean DEFA
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
   CALL headgate.ask('retry', jsonb_build_object('id', id, 'force', coalesce(force, false)));
+  -- Said here, so that its context is this function alone.
+  IF current_setting('headgate.answer') = '' THEN
+    RAISE EXCEPTION USING ERRCODE = 'P0002', MESSAGE = format('there is no rejected request %s of a table that you own', id),
+      HINT = 'Whoever may look at it does not retry it, and old ones are forgotten.';
+  END IF;
   RETURN current_setting('headgate.answer');
 END
 $body$;

@@ -104,8 +104,13 @@ BEGIN
   END IF;
   IF validation IS NULL THEN
     RAISE NOTICE USING
-      MESSAGE = format('table "%s" has no VALIDATE clause: whoever reaches the listener can write into it', table_name),
+      MESSAGE = format('table "%s" has no VALIDATE clause: whoever reaches the listener can write into it, as can every web page that they open', table_name),
       HINT = format('Add one with ALTER TABLE %s VALIDATE AS ...', identity);
+  END IF;
+  IF ARRAY[current_database()::text, place::text, table_name::name::text] && ARRAY['.', '..'] THEN
+    RAISE NOTICE USING
+      MESSAGE = format('no URL reaches table "%s": clients take "." and ".." out of a path', table_name),
+      HINT = 'Give the table, its schema or the database another name.';
   END IF;
 END
 $body$;
@@ -168,7 +173,7 @@ BEGIN
     CASE part WHEN 'answer' THEN '{"answers": [], "how": "replace"}' ELSE '{"validation": null}' END::jsonb, NULL);
   IF part = 'validate' THEN
     RAISE NOTICE USING
-      MESSAGE = format('table "%s" has no VALIDATE clause: whoever reaches the listener can write into it', table_name),
+      MESSAGE = format('table "%s" has no VALIDATE clause: whoever reaches the listener can write into it, as can every web page that they open', table_name),
       HINT = format('Add one with ALTER TABLE %s VALIDATE AS ...', relation);
   END IF;
 END
