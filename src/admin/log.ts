@@ -67,6 +67,7 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'catalog.table_unusable': 'error',
   'catalog.answer_unusable': 'error',
   'catalog.migrated': 'info',
+  'catalog.lost': 'error',
   'handshake.asked': 'debug',
   'handshakes.dropped': 'debug',
   'delivery.attempted': 'debug',

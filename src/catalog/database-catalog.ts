@@ -31,7 +31,14 @@ import type { TableName } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';
 import type { CatalogState, DatabaseTables } from './database-tables.ts';
 import { migrate } from './migrate.ts';
-import { catalogVersion, letWriterIn, markOwnRoles, CatalogError } from './rights.ts';
+import {
+  catalogVersion,
+  letWriterIn,
+  madeAnew,
+  markOwnRoles,
+  tablesOfBefore,
+  CatalogError,
+} from './rights.ts';
 import type { Migrations } from './migrate.ts';
 import { WaitingRetries } from './notifications.ts';
 import { CatalogWatcher } from './watcher.ts';
@@ -253,6 +260,7 @@ export class DatabaseCatalog {
         await markOwnRoles(client, engine.kind);
         const { from, to } = await migrate(client, migrations);
         if ((migrated = from !== to)) observe({ kind: 'catalog.migrated', database, from, to });
+        if (from === 0) await this.#tellLost(client);
       } else if ((await catalogVersion(client)) === 0) {
         this.#become('absent', 'this database has no webhook tables');
         return;
@@ -273,6 +281,16 @@ export class DatabaseCatalog {
       this.#watcher.end();
       await Promise.all([hangUp(client), hangUp(looking)]);
     }
+  }
+
+  /** A catalog has just been made: if there was one before, with whatever is gone now, somebody has to know. */
+  async #tellLost(client: ClientBase): Promise<void> {
+    const { tables: known, unusable } = this.tables.snapshot;
+    const seen = new Set([...known.keys(), ...unusable.keys()]).size;
+    const tables = seen > 0 ? seen : await tablesOfBefore(client, this.#parts.engine.kind);
+    if (tables === 0) return;
+    await pinned(client, `comment on schema headgate is ${quoteLiteral(madeAnew(tables))}`);
+    this.#parts.observe({ kind: 'catalog.lost', database: this.#database, tables, reason: madeAnew(tables) });
   }
 
   async #afterLook(client: Client): Promise<void> {

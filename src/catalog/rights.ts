@@ -140,6 +140,24 @@ export async function catalogVersion(client: ClientBase): Promise<number> {
   return found?.version ?? 0;
 }
 
+/**
+ * How many tables of the database Headgate could write before it had this catalog: those of an earlier one, or of a dump without its schema headgate. On
+ * servers of others such a table has no mark, and 0 is returned.
+ */
+export async function tablesOfBefore(client: ClientBase, kind: Engine['kind']): Promise<number> {
+  if (kind !== 'embedded') return 0;
+  const [found] = await pinned<{ tables: number }>(
+    client,
+    `select count(*)::int as tables from pg_class c where c.relkind in ('r', 'p') and exists (
+      select from aclexplode(c.relacl) a join pg_roles r on r.oid = a.grantee where r.rolname = '${writerName}')`,
+  );
+  return found?.tables ?? 0;
+}
+
+/** The comment on a schema headgate that replaces one that was lost, for `headgate doctor`. */
+export const madeAnew = (tables: number): string =>
+  `made anew, and empty: there was a schema headgate before, which knew ${tables} webhook ${tables === 1 ? 'table' : 'tables'} of this database. Their requests get 404, and their secrets are gone, until it is restored from a backup, or they are created again`;
+
 /** Catalogs before this version are of Headgates that did not mark the roles that they had made on their own engine. */
 const marksRolesFrom = 166;
 

@@ -159,6 +159,13 @@ type WhatHappened =
       readonly from: number;
       readonly to: number;
     }
+  /** The schema headgate was gone, and an empty one was made: what it held of so many tables is lost. */
+  | {
+      readonly kind: 'catalog.lost';
+      readonly database: string;
+      readonly tables: number;
+      readonly reason: string;
+    }
   /** A row was sent on (docs/deliver.md), or was not. */
   | {
       readonly kind: 'delivery.attempted';
