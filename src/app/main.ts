@@ -155,7 +155,7 @@ function loginOf(engine: Engine): { readonly database: string; readonly role: st
 
 /** What a command has to know beside the ports. */
 function factsOf(engine: Engine, { publicUrl }: Settings): object {
-  return { ...loginOf(engine), ...(publicUrl !== null && { publicUrl }) };
+  return { engine: engine.kind, ...loginOf(engine), ...(publicUrl !== null && { publicUrl }) };
 }
 
 function unavailableOf(engine: Engine, writes: WriteWatch | null, deps: OpenWebhooks<WebhookDoor>) {

@@ -13,19 +13,24 @@ import { limits } from '../config/limits.ts';
 import type { Settings } from '../config/settings.ts';
 import { trialMessage } from '../alerts/message.ts';
 import { problemsOf } from '../host/check-settings.ts';
+import { gatewayAsks, sqlDoorAsks } from '../host/door-settings.ts';
+import { senderOf } from '../senders/senders.ts';
 import { diskSpace, flushTime } from '../host/disk-space.ts';
 import { doorsOf, takenPorts } from '../host/ports.ts';
 import { jsonLine, painted, plain } from '../kit/terminal.ts';
 import { doctorPath } from '../observe/tail.ts';
 import type { CommandIo, Style } from '../kit/terminal.ts';
-import { utcText, within } from './session.ts';
-import type { CommandSession } from './session.ts';
-import { portsAt } from './find-headgate.ts';
+import { utcText } from './session.ts';
+import type { CommandSession, Texts } from './session.ts';
+import { isExternalAt, portsAt } from './find-headgate.ts';
+import { inDatabases } from './databases.ts';
 import type { DoorAt, Where } from './find-headgate.ts';
 
 type DoctorVerdict = 'ok' | 'look' | 'wrong';
 
 interface DoctorFinding {
+  /** What it is about, if that is a database, and there are several. */
+  readonly database?: string;
   readonly check: string;
   readonly verdict: DoctorVerdict;
   readonly says: string;
@@ -34,6 +39,8 @@ interface DoctorFinding {
 interface About {
   readonly version: string;
   readonly local: boolean;
+  /** Which databases are looked at: that of the connection, or all. */
+  readonly which: 'one' | 'all';
   readonly json: boolean;
   /** Send a test message. */
   readonly alert: boolean;
@@ -43,14 +50,17 @@ interface About {
 export async function doctorCommand(
   where: Where | null,
   settings: Settings,
-  { version, local, json, alert }: About,
+  { version, local, which, json, alert }: About,
   io: CommandIo,
 ): Promise<number> {
   const findings: DoctorFinding[] = [
     found('versions', 'ok', `Headgate ${version}, Node ${process.versions.node}`),
   ];
   if (local) {
-    findings.push(...(await settingsFindings(settings)), ...(await diskFindings(settings.dataDir, io)));
+    findings.push(
+      ...(await settingsFindings(settings, where)),
+      ...(await diskFindings(settings.dataDir, io)),
+    );
     findings.push(...(await portFindings(settings, where !== null)));
   }
   if (where === null)
@@ -58,7 +68,7 @@ export async function doctorCommand(
       found('headgate', 'wrong', `no Headgate runs on ${settings.dataDir}: start it with headgate start`),
     );
   else {
-    findings.push(...(await databaseFindings(where, io)));
+    findings.push(...(await databaseFindings(where, which, urlOf(where, settings, local), io)));
     if (where.url !== null) findings.push(await doorFinding('webhooks', where.url));
   }
   if (alert) findings.push(await alertFinding(settings, version, io));
@@ -67,7 +77,7 @@ export async function doctorCommand(
     io.print(
       json
         ? jsonLine(finding)
-        : `${painted(io, styles[finding.verdict], marks[finding.verdict])}  ${finding.check.padEnd(11)}  ${plain(finding.says)}\n`,
+        : `${painted(io, styles[finding.verdict], marks[finding.verdict])}  ${finding.check.padEnd(11)}  ${plain(textOf(finding))}\n`,
     );
   return findings.some(({ verdict }) => verdict === 'wrong') ? 1 : 0;
 }
@@ -80,10 +90,35 @@ const found = (check: string, verdict: DoctorVerdict, says: string): DoctorFindi
   says,
 });
 
-async function settingsFindings(settings: Settings): Promise<DoctorFinding[]> {
-  const problems = await problemsOf(settings);
-  if (problems.length === 0) return [found('settings', 'ok', 'start would accept them')];
-  return problems.map((problem) => found('settings', 'wrong', problem));
+const textOf = ({ database, says }: DoctorFinding): string =>
+  database === undefined ? says : `${database}: ${says}`;
+
+/** HEADGATE_PUBLIC_URL of the Headgate that was found; null: it has none; undefined: not known. */
+function urlOf({ publicUrl }: Where, settings: Settings, local: boolean): string | null | undefined {
+  return publicUrl ?? settings.publicUrl ?? (local ? null : undefined);
+}
+
+/** `where`: the Headgate that runs here; its settings may be another shell's. */
+async function settingsFindings(settings: Settings, where: Where | null): Promise<DoctorFinding[]> {
+  const elsewhere = where !== null && settings.databaseUrl === null && (await isExternalAt(settings.dataDir));
+  const problems = await problemsOf(elsewhere ? { ...settings, databaseUrl: where.dsn } : settings);
+  if (problems.length > 0) return problems.map((problem) => found('settings', 'wrong', problem));
+  if (elsewhere)
+    return [
+      found(
+        'settings',
+        'look',
+        'the Headgate that runs here has its tables in the server of a HEADGATE_DATABASE_URL, which this shell does not have; start would accept the others',
+      ),
+    ];
+  return [found('settings', 'ok', 'start would accept them'), ...gatewayFindings(settings)];
+}
+
+/** If somebody has closed the SQL port, the gateway is the way around that. */
+function gatewayFindings(settings: Settings): DoctorFinding[] {
+  if (gatewayAsks(settings) || !sqlDoorAsks(settings)) return [];
+  const says = `the events gateway on ${settings.gatewayHost}:${settings.gatewayPort} runs SQL for whoever reaches it, without a credential: HEADGATE_SQL_PASSWORD is for the SQL port, EVENTS_API_TOKEN for the gateway`;
+  return [found('gateway', 'look', says)];
 }
 
 /** If Headgate runs here, whether each door can be reached; if not, whether each port could be opened. */
@@ -137,13 +172,29 @@ async function diskFindings(dataDir: string, io: CommandIo): Promise<DoctorFindi
   }
 }
 
-async function databaseFindings(where: Where, io: CommandIo): Promise<DoctorFinding[]> {
+/** `publicUrl`: as urlOf() has it. */
+async function databaseFindings(
+  where: Where,
+  which: 'one' | 'all',
+  publicUrl: string | null | undefined,
+  io: CommandIo,
+): Promise<DoctorFinding[]> {
+  let server: DoctorFinding[] | null = null;
   try {
-    return await within(where.dsn, 'doctor', async (session) => [
-      ...(await versionFindings(session, io)),
-      ...(await tableFindings(session)),
-      ...(await gapFindings(session)),
-    ]);
+    const looked = await inDatabases(where, 'doctor', which, async (session) => {
+      server ??= await versionFindings(session, io);
+      return [
+        ...(await catalogFindings(session)),
+        ...(await tableFindings(session, publicUrl)),
+        ...(await gapFindings(session)),
+      ];
+    });
+    const named = looked.flatMap(({ database, found: findings, problem }) =>
+      (findings ?? [found('database', 'look', problem ?? '')]).map((it) =>
+        looked.length === 1 ? it : { ...it, database },
+      ),
+    );
+    return [...(server ?? []), ...named];
   } catch (error) {
     if (!(error instanceof PlainError)) throw error;
     return [found('database', 'wrong', error.message)];
@@ -154,7 +205,7 @@ async function versionFindings(session: CommandSession, io: CommandIo): Promise<
   const began = io.clock();
   const [row] =
     await session.rows(`SELECT current_setting('server_version') AS server, current_setting('fsync') AS fsync,
-  current_setting('full_page_writes') AS pages, to_regclass('headgate.migration')::text AS catalog, (extract(epoch FROM clock_timestamp()) * 1000)::bigint::text AS now`);
+  current_setting('full_page_writes') AS pages, (extract(epoch FROM clock_timestamp()) * 1000)::bigint::text AS now`);
   const ended = io.clock();
   const apart = Math.round(Number(row?.['now'] ?? 0) - (began + ended) / 2);
   const far = Math.abs(apart) > limits.doctorClockMs;
@@ -164,9 +215,6 @@ async function versionFindings(session: CommandSession, io: CommandIo): Promise<
   ].flat();
   return [
     found('database', 'ok', `PostgreSQL ${row?.['server'] ?? ''}`),
-    ...(row?.['catalog'] === null
-      ? [found('catalog', 'wrong', 'the schema headgate is missing: Headgate has never served this database')]
-      : []),
     ...(off.length > 0
       ? [found('database', 'wrong', `${off.join(' and ')} = off: acknowledged rows may be lost in a crash`)]
       : []),
@@ -178,10 +226,58 @@ async function versionFindings(session: CommandSession, io: CommandIo): Promise<
   ];
 }
 
+async function catalogFindings(session: CommandSession): Promise<DoctorFinding[]> {
+  const [row] = await session.rows(
+    `SELECT to_regclass('headgate.migration')::text AS catalog, obj_description(to_regnamespace('headgate'), 'pg_namespace') AS told`,
+  );
+  const { catalog = null, told = null } = row ?? {};
+  if (catalog === null)
+    return [
+      found('catalog', 'wrong', 'the schema headgate is missing: Headgate has never served this database'),
+    ];
+  return told?.startsWith('made anew') === true
+    ? [
+        found(
+          'catalog',
+          'wrong',
+          `the schema headgate was ${told}. COMMENT ON SCHEMA headgate IS NULL ends this`,
+        ),
+      ]
+    : [];
+}
+
+/** The name `url` outside of literals. */
+const readsUrl = (expression: string): boolean =>
+  /(?<![\w."])url(?!\w)/i.test(expression.replaceAll(/'(?:[^']|'')*'/g, "''"));
+
+/** A table whose check reads the URL that its sender calls, which nobody has said. */
+function urlFinding(
+  { name, expression, secrets }: Texts,
+  publicUrl: string | null | undefined,
+): DoctorFinding | null {
+  if (typeof publicUrl === 'string' || !readsUrl(expression ?? '')) return null;
+  const sender = senderOf(expression ?? '', JSON.parse(secrets ?? '[]') as string[]);
+  const why =
+    sender === null
+      ? 'its check reads url, which is NULL without HEADGATE_PUBLIC_URL'
+      : `${sender.name} signs the URL that it calls, which HEADGATE_PUBLIC_URL has to name`;
+  if (publicUrl === undefined)
+    return found('tables', 'look', `${name ?? ''} needs HEADGATE_PUBLIC_URL: ${why}`);
+  return found(
+    'tables',
+    sender === null ? 'look' : 'wrong',
+    `${name ?? ''} ${sender === null ? 'may refuse' : 'refuses'} everything: ${why}, and it is not set`,
+  );
+}
+
 /** Tables into which nothing gets (headgate.endpoint_states), and those that anybody can write to. */
-async function tableFindings(session: CommandSession): Promise<DoctorFinding[]> {
+async function tableFindings(
+  session: CommandSession,
+  publicUrl: string | null | undefined,
+): Promise<DoctorFinding[]> {
   const rows =
-    await session.rows(`SELECT format('%I.%I', n.nspname, c.relname) AS name, w.expression IS NOT NULL AS checked,
+    await session.rows(`SELECT format('%I.%I', n.nspname, c.relname) AS name, w.expression IS NOT NULL AS checked, w.expression,
+  (SELECT json_agg(b.alias ORDER BY b.position)::text FROM headgate.webhook_table_secret b WHERE b.relation = w.relation) AS secrets,
   CASE WHEN e.state = 'nothing stored' THEN (e.since_unauthorized + e.since_refused + e.since_unavailable)::text END AS failed,
   ${utcText('e.since')} AS since, CASE WHEN e.state = 'nothing stored'
     THEN (SELECT q.code || ': ' || q.reason FROM headgate.rejected_requests q WHERE q.relation = w.relation ORDER BY q.id DESC LIMIT 1) END AS reason
@@ -190,7 +286,10 @@ JOIN headgate.webhook_table w ON w.relation = e.relation
 JOIN pg_catalog.pg_class c ON c.oid = e.relation
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 ORDER BY 1`);
-  const findings = rows.flatMap(({ name, checked, failed, since, reason }) => {
+  const findings = rows.flatMap((row) => {
+    const { name, checked, failed, since, reason } = row;
+    const needsUrl = urlFinding(row, publicUrl);
+    if (needsUrl !== null) return [needsUrl];
     if (failed !== null)
       return [
         found(

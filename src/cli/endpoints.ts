@@ -1,11 +1,11 @@
-/** `headgate endpoints`: the webhook tables of a database that the role owns or may look at, and the URL of each. */
+/** `headgate endpoints`: the webhook tables, of one database or of all that Headgate serves, that the role owns or may look at, and the URL of each. */
 import { tableOf } from './print.ts';
-import { jsonLine } from '../kit/terminal.ts';
+import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { trustedSql } from '../relations/owner-code.ts';
 import { relationName, stillNamed } from '../kit/sql-text.ts';
 import { limits } from '../config/limits.ts';
-import { within } from './session.ts';
+import { inDatabases } from './databases.ts';
 import type { CommandSession, Texts } from './session.ts';
 import { calledUrl } from './find-headgate.ts';
 import type { Where } from './find-headgate.ts';
@@ -55,18 +55,26 @@ function logText({ problem, missing }: Texts): string {
   return missing === '0' ? 'complete' : `${missing ?? ''} missing`;
 }
 
-export async function endpointsCommand(where: Where, json: boolean, io: CommandIo): Promise<number> {
-  const rows = await within(where.dsn, 'endpoints', async (session) => {
+export async function endpointsCommand(
+  where: Where,
+  which: 'one' | 'all',
+  json: boolean,
+  io: CommandIo,
+): Promise<number> {
+  const looked = await inDatabases(where, 'endpoints', which, async (session) => {
     const found = await session.rows(list);
     const all: { readonly row: Texts; readonly jobs: Readonly<Record<string, number>> }[] = [];
     for (const row of found) all.push({ row, jobs: await workOf(session, row) });
     return all;
   });
+  for (const { database, problem } of looked)
+    if (problem !== null) io.note(plain(`database ${database}: ${problem.split('\n', 1)[0] ?? ''}`) + '\n');
+  const rows = looked.flatMap(({ found }) => found ?? []);
   const shown = rows.map(({ row, jobs }) => {
     const { database, schema, table, checked, secrets, rows: count, refused } = row;
     const url = calledUrl({ ...where, url: where.url ?? '' }, database ?? '', schema ?? '', table ?? '');
     const check = checked !== 't' ? 'none: anybody can write' : (secrets ?? 'without a secret');
-    const named = { schema: schema ?? '', table: table ?? '', url };
+    const named = { database: database ?? '', schema: schema ?? '', table: table ?? '', url };
     return {
       ...named,
       validate: check,
@@ -80,11 +88,25 @@ export async function endpointsCommand(where: Where, json: boolean, io: CommandI
   if (json)
     for (const { 'rows, about': about, 'refused, 24 h': refused, ...row } of shown)
       io.print(jsonLine({ ...row, rows: about, refused }));
-  else if (shown.length === 0) io.note('you own no webhook table in this database, and may look at none\n');
+  else if (shown.length === 0)
+    io.note(
+      `you own no webhook table in ${which === 'one' ? 'this database' : 'any database'}, and may look at none\n`,
+    );
   else {
     const work = worked ? ['open', 'dead'] : [];
     const log = rows.some(({ row }) => row['missing'] !== null) ? ['log'] : [];
-    const columns = ['schema', 'table', 'validate', 'rows, about', 'refused, 24 h', ...work, ...log, 'url'];
+    const several = looked.length > 1 ? ['database'] : [];
+    const columns = [
+      ...several,
+      'schema',
+      'table',
+      'validate',
+      'rows, about',
+      'refused, 24 h',
+      ...work,
+      ...log,
+      'url',
+    ];
     io.print(tableOf(shown, columns, io, 'url'));
   }
   return 0;

@@ -12,8 +12,11 @@ import { doorUrl, hostOf, isLoopbackHost, reachable, urlHost } from '../kit/addr
 import { jsonObject } from '../kit/json-values.ts';
 import { PlainError } from '../kit/plain-error.ts';
 import { limits } from '../config/limits.ts';
+import { runningAt } from '../host/running.ts';
 
 export interface WhereOptions {
+  /** Instead of the default one, or that of `dsn`. */
+  readonly database?: string;
   readonly dsn?: string;
   readonly url?: string;
   readonly profile?: string;
@@ -50,11 +53,12 @@ export async function whereOf(options: WhereOptions, dataDir: string): Promise<W
       `no Headgate runs on ${dataDir}: headgate status shows those of this machine; name one with --data-dir, or one elsewhere with --dsn or --profile`,
     );
   const isLocal = url !== undefined && url !== null && url === local?.url;
-  return {
+  const at = {
     dsn,
     url: url === undefined || url === null ? null : baseOf(url),
     ...(isLocal && local?.publicUrl !== undefined && { publicUrl: baseOf(local.publicUrl) }),
   };
+  return options.database === undefined ? at : inDatabase(at, options.database);
 }
 
 const configured = () => join(homedir(), '.config', 'headgate');
@@ -104,6 +108,13 @@ export async function portsAt(dataDir: string): Promise<readonly DoorAt[]> {
   });
 }
 
+/** Whether the Headgate that runs on this directory has its tables in another server; false also if none runs there. */
+export async function isExternalAt(dataDir: string): Promise<boolean> {
+  if ((await runningAt(dataDir)) === null) return false;
+  const ports = jsonObject(await readFile(join(dataDir, 'ports.json'), 'utf8').catch(() => '{}'));
+  return ports?.['engine'] === 'postgres';
+}
+
 /** null: none runs there. */
 async function localAt(dataDir: string): Promise<(Where & { readonly url: string | null }) | null> {
   try {
@@ -124,6 +135,12 @@ async function localAt(dataDir: string): Promise<(Where & { readonly url: string
   } catch {
     return null;
   }
+}
+
+/** The same server, with another database. */
+export function inDatabase(where: Where, database: string): Where {
+  const [, server = '', rest = ''] = /^([^:]*:\/\/[^/?#]*)(?:\/[^?#]*)?(.*)$/s.exec(where.dsn) ?? [];
+  return { ...where, dsn: `${server}/${encodeURIComponent(database)}${rest}` };
 }
 
 /** Scheme, host and port. */

@@ -8,7 +8,7 @@ interrupted.`;
 export const pages: Readonly<Record<string, string>> = {
   endpoints: `
 Shows for each table its URL, the secrets that its VALIDATE reads, its approximate number of rows, and how many requests of the last 24
-hours were refused and kept.
+hours were refused and kept. Without --database, --dsn and --profile: those of every database that Headgate serves.
 
   headgate endpoints
   headgate endpoints --dsn postgresql://ops@db.example.com/app --url https://hooks.example.com
@@ -119,7 +119,8 @@ Lists the Headgates of this user; --data-dir shows one of another user. Exit sta
   headgate status --json`,
   doctor: `
 Checks settings that start would refuse, ports, the disk and how long a flush takes, the database, its clock, whether the listener and
-HEADGATE_PUBLIC_URL answer as Headgate, when the certificate there expires, tables without VALIDATE, and tables that refuse everything. Each
+HEADGATE_PUBLIC_URL answer as Headgate, when the certificate there expires, tables without VALIDATE, and tables that refuse everything
+or need HEADGATE_PUBLIC_URL, in every database that Headgate serves. With --database, --dsn or --profile it looks at one database. Each
 line begins with ok, look or WRONG; any WRONG makes the exit status 1.
 
   headgate doctor

@@ -41,7 +41,12 @@ test('a headgate command without a table name runs no code of other owners and n
     note: () => undefined,
   } as unknown as CommandIo;
   assert.equal(
-    await endpointsCommand({ dsn, url: 'http://x' } as Parameters<typeof endpointsCommand>[0], true, io),
+    await endpointsCommand(
+      { dsn, url: 'http://x' } as Parameters<typeof endpointsCommand>[0],
+      'one',
+      true,
+      io,
+    ),
     0,
   );
   const told = printed

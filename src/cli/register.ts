@@ -46,6 +46,12 @@ interface Making {
   readonly dataDirOf: (options: Placed) => Promise<string>;
 }
 
+/** For commands that look at every database otherwise. */
+const oneDatabase = [
+  '--database <name>',
+  'only this database (default: every one that Headgate serves; with --dsn or --profile the one that it names)',
+] as const;
+
 const several = (value: string, before: readonly string[] = []): readonly string[] => [...before, value];
 
 const orElsewhere = (it: Command): Command =>
@@ -106,10 +112,13 @@ function endpointCommands({ shell, command, placed, where }: Making): void {
     });
 
   placed(command('endpoints', 'list the webhook tables that you own or may look at'))
+    .option(...oneDatabase)
     .option('--json', 'print one JSON object per line')
     .action(async (options: Placed & { json?: boolean }) => {
       const { endpointsCommand } = await import('./endpoints.ts');
-      await end(endpointsCommand(await where(options), options.json === true, shell.io()));
+      const { database, dsn, profile } = options;
+      const which = [database, dsn, profile].every((it) => it === undefined) ? 'all' : 'one';
+      await end(endpointsCommand(await where(options), which, options.json === true, shell.io()));
     });
 
   command('senders [word]', 'list the senders that Headgate knows, or those with this word in their name')
@@ -332,9 +341,10 @@ function websubCommands({ command, shell }: Making): void {
 function machineCommands(program: Command, { shell, command }: Making): void {
   const doctor = command('doctor', 'look for problems on this machine and in the database');
   orElsewhere(shell.withSettings(doctor, ['dataDir', 'databaseUrl', 'masterKeyFile', 'publicUrl']))
+    .option(...oneDatabase)
     .option('--json', 'print one JSON object per line')
     .option('--alert', 'send a test message to HEADGATE_ALERT_URL')
-    .action(async ({ dsn, url, profile, json, alert, ...flags }: Given) => {
+    .action(async ({ dsn, url, profile, database, json, alert, ...flags }: Given) => {
       const [{ doctorCommand }, { whereOf }, { withPassword }] = await Promise.all([
         import('./doctor.ts'),
         import('./find-headgate.ts'),
@@ -345,12 +355,14 @@ function machineCommands(program: Command, { shell, command }: Making): void {
         ([, value]) => typeof value === 'string',
       );
       const io = shell.io();
-      const at = whereOf(Object.fromEntries(elsewhere) as WhereOptions, settings.dataDir);
+      const one = typeof database === 'string' ? { database } : {};
+      const at = whereOf({ ...(Object.fromEntries(elsewhere) as WhereOptions), ...one }, settings.dataDir);
       const local = elsewhere.length === 0;
+      const which: 'all' | 'one' = local && typeof database !== 'string' ? 'all' : 'one';
       const named = local ? await at.catch(() => null) : await at;
       // A database that cannot be reached is a finding.
       const found = named === null ? null : await withPassword(named, settings, io).catch(() => named);
-      const about = { version: shell.version(), local, json: json === true, alert: alert === true };
+      const about = { version: shell.version(), local, which, json: json === true, alert: alert === true };
       await end(doctorCommand(found, settings, about, io));
     });
 

@@ -76,6 +76,11 @@ export function sqlDoorAsks(settings: Settings): boolean {
   return needsCertificate(settings);
 }
 
+/** Whether a client of the events gateway must show a token or a certificate. */
+export function gatewayAsks(settings: Settings): boolean {
+  return settings.gatewayToken !== null || asksForCertificate(settings, 'gateway');
+}
+
 /** null: there is no password. */
 export async function sqlPassword(settings: Settings): Promise<string | null> {
   const { sqlPassword: password, sqlPasswordFile: file, databaseUrl } = settings;
@@ -112,8 +117,7 @@ export function openDoorProblem(settings: Settings): string | null {
   if (settings.gatewayOrigins.includes('*') && token === null && !settings.insecure) {
     return 'HEADGATE_GATEWAY_ORIGINS=* would let every web page run SQL: set EVENTS_API_TOKEN too';
   }
-  if (settings.insecure || token !== null || isLoopbackHost(host)) return null;
-  if (asksForCertificate(settings, 'gateway')) return null;
+  if (settings.insecure || isLoopbackHost(host) || gatewayAsks(settings)) return null;
   return `EVENTS_API_HOST=${host} would let in anybody who can reach it: set EVENTS_API_TOKEN or HEADGATE_GATEWAY_TLS_CLIENT_CA, keep it on 127.0.0.1, or set HEADGATE_INSECURE=true behind something that authenticates`;
 }
 

@@ -95,13 +95,13 @@ function printed({ where, settings, version, io }: ToolSetting): Tool[] {
     writes: false,
     run: (given, signal) => printedBy(io, signal, (own) => run(given, own)),
   });
-  const about = { version, local: false, json: true, alert: false };
+  const about = { version, local: false, which: 'one', json: true, alert: false } as const;
   return [
     tool(
       'endpoints',
       'The webhook tables of the role: address, check, rows, requests refused in 24 hours.',
       {},
-      (_, own) => endpointsCommand(where, true, own),
+      (_, own) => endpointsCommand(where, 'one', true, own),
     ),
     tool('explain', 'One refused request: why, and what to do.', { id: requestId }, (given, own) =>
       explainCommand(where, String(given['id']), true, own),
