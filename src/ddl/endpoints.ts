@@ -31,10 +31,13 @@ export interface EndpointState {
 export class Endpoints {
   readonly #databases: Catalog;
   readonly #base: string | null;
+  /** Whether HEADGATE_PUBLIC_URL says what senders call. */
+  readonly #knowsUrl: boolean;
   #found = new Map<string, Sender | null>();
 
   constructor(databases: Catalog, settings: Settings, listen: Address | null) {
     this.#databases = databases;
+    this.#knowsUrl = settings.publicUrl !== null;
     this.#base = listen === null ? null : (settings.publicUrl ?? ownBase(settings, listen));
   }
 
@@ -58,17 +61,18 @@ export class Endpoints {
       const known = before.get(source);
       const sender = known === undefined ? senderOf(expression ?? '', aliases) : known;
       found.set(source, sender);
-      const check = unusable === null ? kindOf(expression, sender) : `unusable: ${unusable}`;
+      const check = unusable === null ? this.#kindOf(expression, sender) : `unusable: ${unusable}`;
       const former = sender === null ? null : formerCheck(sender, expression ?? '', aliases);
       tables[oid] = { sender: sender?.id ?? null, check, ...(former === null ? {} : { former }) };
     }
     this.#found = found;
     return { base: this.#base, tables };
   }
-}
 
-function kindOf(expression: string | null, sender: Sender | null): string {
-  if (expression === null) return 'none';
-  if (sender === null) return 'expression';
-  return sender.theme === 'A token' ? 'token' : 'signature';
+  #kindOf(expression: string | null, sender: Sender | null): string {
+    if (expression === null) return 'none';
+    if (sender === null) return 'expression';
+    const kind = sender.theme === 'A token' ? 'token' : 'signature';
+    return sender.signsUrl && !this.#knowsUrl ? `${kind} of the URL: HEADGATE_PUBLIC_URL is not set` : kind;
+  }
 }
