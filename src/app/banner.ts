@@ -1,6 +1,7 @@
 /** What `headgate start` prints once its doors are open: their addresses, and a first table and request to try. */
 import type { GatewayService } from './gateway-main.ts';
 import type { Service } from './service.ts';
+import { gatewayAsks, sqlDoorAsks } from '../host/door-settings.ts';
 import { consoleUrl, nameOfHost } from '../host/running.ts';
 import { urlHost } from '../kit/address.ts';
 import type { Settings } from '../config/settings.ts';
@@ -92,10 +93,14 @@ function addresses(service: Service, settings: Settings, consoleLine: string): s
         }`;
   return `  webhooks  ${webhooks}
   SQL       ${psqlOf(service)}
-  events    ${schemeOf(settings.gatewayTlsCert)}://${gateway.host}:${gateway.port}/v1/events  /v1/sql
+  events    ${schemeOf(settings.gatewayTlsCert)}://${gateway.host}:${gateway.port}/v1/events  /v1/sql${openGateway(settings)}
   admin     http://${admin.host}:${admin.port}/healthz  /readyz  /metrics${consoleLine}
 `;
 }
+
+/** Whoever has set a password may expect that it closes this door, too. */
+const openGateway = (settings: Settings): string =>
+  sqlDoorAsks(settings) && !gatewayAsks(settings) ? '  (asks for no credential: EVENTS_API_TOKEN)' : '';
 
 /** A link is a credential: it is not printed if only a file or a log collector reads the output. */
 function consoleLineOf({ console, doors: { admin } }: Service, terminal: boolean): string {

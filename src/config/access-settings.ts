@@ -169,7 +169,7 @@ export const guardSettings = {
     'TEXT',
     null,
     password,
-    'password of root on the SQL port of the embedded engine; other roles use the password of CREATE ROLE; unset: no password is required',
+    'password of root on the SQL port of the embedded engine; other roles use the password of CREATE ROLE; unset: no password is required. The events gateway does not ask for it: HEADGATE_GATEWAY_TOKEN',
     true,
   ),
   sqlPasswordFile: setting<string | null>(

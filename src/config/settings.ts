@@ -210,7 +210,7 @@ export const settingsTable = {
     'TOKEN',
     null,
     token,
-    'bearer token that the events gateway requires',
+    'bearer token that the events gateway requires; without one every client on loopback can run SQL there, also with HEADGATE_SQL_PASSWORD, unless HEADGATE_GATEWAY_TLS_CLIENT_CA requires a certificate',
     true,
     'EVENTS_API_TOKEN',
   ),
