@@ -173,7 +173,7 @@ export function senderMeant(option: Option, candidates: readonly string[]): stri
     '22023',
     sender === undefined
       ? "dedupe = 'sender' needs a table whose check is one of USING, and this table's is not, or is not committed yet"
-      : `the table's check is that of several senders: ${candidates.join(', ')}`,
+      : `the table's check is that of several senders, ${candidates.join(', ')}, and no secret is named after one: dedupe = 'sender' does not say which`,
     option.valueAt,
     { hint: nameIt(withId) },
   );

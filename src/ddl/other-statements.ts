@@ -28,7 +28,7 @@ import {
 } from './plan.ts';
 import { selectPlan, showCreatePlan, statePlan } from './result-plans.ts';
 import type { SqlSession } from '../types/sql.ts';
-import { sendersOf } from '../senders/senders.ts';
+import { sendersMeant } from '../senders/senders.ts';
 import type { DdlContext } from './statement-context.ts';
 import { answerFollows, guardOf, parseAnswers, sealAnswers } from './answer-clause.ts';
 import type { AnswerClause, StoredAnswer } from './answer-clause.ts';
@@ -99,7 +99,7 @@ function setOptions(
   const later = async () => {
     const tables = await context.guards({ database, user, schema: name.schema, table: name.name });
     const candidates = tables.flatMap(({ validate }) =>
-      validate === null ? [] : sendersOf(validate.expression, validate.secrets).map(({ id }) => id),
+      validate === null ? [] : sendersMeant(validate.expression, validate.secrets).map(({ id }) => id),
     );
     const using = senderMeant(unnamed, [...new Set(candidates)]);
     return planOf(using).pieces;

@@ -52,9 +52,20 @@ export function senderOf(expression: string, secrets: readonly string[]): Sender
   if (secrets.length === 0) return null;
   const present = presentSendersOf(expression, secrets);
   const alike = present.length > 0 ? present : formerSendersOf(expression, secrets);
-  const isNamed = ({ id }: Sender): boolean =>
-    secrets.some((name) => name === id || name.startsWith(`${id}_`));
-  return alike.find(isNamed) ?? alike.find(({ id }) => anyOf.has(id)) ?? alike[0] ?? null;
+  return (
+    alike.find((it) => isNamedAfter(it, secrets)) ?? alike.find(({ id }) => anyOf.has(id)) ?? alike[0] ?? null
+  );
+}
+
+/** Whether a secret has the sender's name: `clio`, `clio_events_secret`. */
+const isNamedAfter = ({ id }: Sender, secrets: readonly string[]): boolean =>
+  secrets.some((name) => name === id || name.startsWith(`${id}_`));
+
+/** The one of them that a secret is named after, alone; or all of `sendersOf`. */
+export function sendersMeant(expression: string, secrets: readonly string[]): Sender[] {
+  const all = sendersOf(expression, secrets);
+  const named = all.find((it) => isNamedAfter(it, secrets));
+  return named === undefined ? all : [named];
 }
 
 /** All senders that sign alike and whose check this is; after them those whose check it once was. */

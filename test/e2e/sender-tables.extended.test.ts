@@ -127,9 +127,16 @@ test("dedupe = 'sender' uses the check's sender and stores its repetitions once"
   // Meta signs as GitHub does, and has no id.
   await assert.rejects(client.query(`ALTER TABLE gh SET (dedupe = 'sender')`), {
     code: '22023',
-    message: "the table's check is that of several senders: github, meta",
+    message:
+      "the table's check is that of several senders, github, meta, and no secret is named after one: dedupe = 'sender' does not say which",
     hint: "Name it: dedupe = 'sender:github'.",
   });
+
+  // As that of the README: SHOW ENDPOINTS takes the name of the secret for a sign, too.
+  await client.query(`CREATE SECRET github_secret WITH (backend = 'meta') AS 'the-key';
+    CREATE TABLE pushes (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET github_secret USING github`);
+  await client.query(`ALTER TABLE pushes SET (dedupe = 'sender')`);
+  assert.equal((await optionsOf(client, 'pushes'))['dedupe'], 'header:x-github-delivery');
 
   for (const table of ['bare', 'unchecked', 'nowhere'])
     await assert.rejects(client.query(`ALTER TABLE ${table} SET (dedupe = 'sender')`), {
