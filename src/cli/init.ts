@@ -13,6 +13,7 @@ import { askOne, moved, roundsOf } from '../senders/send-handshake.ts';
 import { dedupeText } from '../senders/dedupe.ts';
 import { hasEvent, senderTable } from '../senders/sender-table.ts';
 import type { HandshakeSender } from '../senders/send-handshake.ts';
+import { takesYours } from '../senders/sender.ts';
 import type { Sender } from '../senders/sender.ts';
 import { typedSender } from '../senders/send-options.ts';
 import { signedRequest } from '../senders/senders.ts';
@@ -84,6 +85,7 @@ export async function initCommand(
             table: place.shown,
             url,
             secret: key.isNew ? key.secret : null,
+            note: key.isNew ? madeUp(sender, place) : null,
             wrong,
             steps: sender.steps,
           }),
@@ -315,6 +317,7 @@ function firstSteps({ name, steps, handshake }: Sender, url: string): string {
   Only this machine reaches it. A tunnel gives it a public address:
     cloudflared tunnel --url ${origin}     or     ngrok http ${origin}
   The sender then calls https://<the tunnel's host>${pathname}
+  All senders share the tunnel's address, unless Headgate starts with HEADGATE_TRUSTED_PROXIES=127.0.0.1,::1
 `
     : '';
   return `
@@ -325,6 +328,14 @@ ${numbered(steps)}
 ${handshake === null ? '' : `\nBefore it delivers it asks: ${handshake}\n`}`;
 }
 
+/** What to do about a secret that was made here if the sender does not take it; null: it does, or brings its own. */
+function madeUp(sender: Sender, { shown }: Pick<EndpointPlace, 'shown'>): string | null {
+  const { name, secret } = sender;
+  const learns = sender.answers({ secret: 's', answer: 'a' }).some((clause) => clause.includes('\n  LEARN '));
+  if (takesYours(sender) || learns) return null;
+  return `It was made here, and ${name} has its own: ${secret.what} (${secret.where}). Until that is set, every request gets 401: headgate secrets set ${shown}_secret --secret-file <file>`;
+}
+
 /** `url`: null if it has just been printed, with nothing typed since. */
 function summary(
   sender: Sender,
@@ -332,9 +343,10 @@ function summary(
   url: string | null,
   { secret, isNew }: MadeSecret,
 ): string {
+  const note = madeUp(sender, { shown });
   const lines = [
     ...(url === null ? [] : [`  URL     ${url}`]),
-    ...(isNew ? [`  secret  ${secret}`] : []),
+    ...(isNew ? [`  secret  ${secret}`, ...(note === null ? [] : [`          ${note}`])] : []),
     ...(url === null && !isNew ? [] : ['']),
     `See docs/senders/${sender.id}.md for details. Another secret: headgate secrets set ${shown}_secret`,
     ...('id' in dedupeText(sender)

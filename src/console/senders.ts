@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import type { SenderCheck, SenderInfo, SenderName, TestAnswer, TestRequest } from './api.ts';
 import { columnText, includeText, keptColumns } from '../senders/sender-table.ts';
+import { takesYours } from '../senders/sender.ts';
 import type { Sender } from '../senders/sender.ts';
 import { senderOf, senders, signedRequest } from '../senders/senders.ts';
 import { Refused } from '../errors/refusals.ts';
@@ -39,7 +40,7 @@ function infoOf(sender: Sender): SenderInfo {
     includes: keptColumns(sender).flatMap((it) => includeText(it) ?? []),
     once: 'id' in once ? once.id : null,
     rank: popular.includes(id) ? popular.indexOf(id) + 1 : null,
-    chosen: !sender.paired && /\byou (?:may )?choose\b|\byou type\b/.test(`${secret.where} ${secret.what}`),
+    chosen: takesYours(sender),
     toleranceS: sender.toleranceS,
     answerSecret: sender.answerSecret,
     ended: sender.ended,

@@ -181,6 +181,10 @@ export interface Sender {
   readonly makeSecret: (random: Random) => SecretKeys;
 }
 
+/** Whether the secret is the owner's to choose; false: the sender, or its first request, has it. */
+export const takesYours = ({ paired, secret: { what, where } }: Sender): boolean =>
+  !paired && /\byou (?:may )?choose\b|\byou type\b/.test(`${where} ${what}`);
+
 /** What the tables contain; everything else has a default. */
 export interface SenderSpec extends Omit<Partial<Sender>, 'example' | 'theme'> {
   readonly id: string;

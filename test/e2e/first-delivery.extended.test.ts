@@ -346,7 +346,15 @@ test('headgate init leads from nothing to the first delivery', { timeout: 180_00
     await client.query('CREATE SCHEMA app');
     const made = await headgateRuns(['init', 'github', ...at, '--table', 'app.hooks', '--json']);
     assert.equal(made.code, 0, made.stderr);
-    assert.match((JSON.parse(made.stdout) as { url: string }).url, /\/webhook\/dev\/app\/hooks$/);
+    const said = JSON.parse(made.stdout) as { url: string; note: string | null };
+    assert.match(said.url, /\/webhook\/dev\/app\/hooks$/);
+    assert.equal(said.note, null, 'GitHub takes the secret that is made here');
+    const stripe = await headgateRuns(['init', 'stripe', ...at, '--table', 'app.paid']);
+    assert.match(
+      stripe.stdout,
+      /secret {2}whsec_\w+\n +It was made here, and Stripe has its own: .*headgate secrets set app\.paid_secret --secret-file/,
+    );
+    assert.match(stripe.stdout, /HEADGATE_TRUSTED_PROXIES=127\.0\.0\.1,::1/);
     assert.equal(await count('app.hooks'), 0);
     const dsn = `postgresql://root@127.0.0.1:${headgate.ports.sql.port}/dev`;
     const refused = await headgateRuns(['init', 'gitlab', '--dsn', dsn]);
