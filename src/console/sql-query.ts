@@ -159,6 +159,9 @@ export function failedEnd(end: Exclude<ReadEnd, { readonly kind: 'done' }>, writ
   }
 }
 
+/** PostgreSQL's words for it, if its messages are in English. */
+const severalStatements = 'cannot insert multiple commands into a prepared statement';
+
 /** The same for an error of node-postgres. */
 export function failureOf(error: unknown): Error {
   if (error instanceof Refused || error instanceof SqlFailure) return error;
@@ -176,6 +179,12 @@ export function failureOf(error: unknown): Error {
     return lost || !(error instanceof Error) ? new Refused('engine_unavailable') : error;
   }
   if (isConnectionLost(error)) return new Refused('engine_unavailable');
+  if (code === '42601' && message === severalStatements)
+    return new SqlFailure({
+      sqlstate: code,
+      message: 'a run that only reads takes one statement, and there are several',
+      hint: 'Leave one of them, or choose “May write”: there each of several is committed.',
+    });
   return new SqlFailure({
     sqlstate: code,
     message,
