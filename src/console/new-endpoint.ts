@@ -33,7 +33,7 @@ export interface NewEndpoint {
   /** Requests are kept on the disk while the database is away. */
   readonly spool: boolean;
   readonly arrival: boolean;
-  /** All headers and the raw body, with which a request can be sent again as it came. */
+  /** All headers and the raw body, with which a request can be sent again. */
   readonly whole: boolean;
 }
 

@@ -3,7 +3,7 @@ import { nobody, secretSources, sourceText } from './evidence.ts';
 import type { EvidenceSource } from './evidence.ts';
 import { eventPlaces } from './events.ts';
 import { ownChecksPage } from './custom-checks.ts';
-import { minutes, repeatedSection } from './dedupe.ts';
+import { dedupeText, minutes, repeatedSection } from './dedupe.ts';
 import { hasEvent, senderTable } from './sender-table.ts';
 import type { Sender, SignatureKind } from './sender.ts';
 import { isOwnToken } from './token-forms.ts';
@@ -82,9 +82,20 @@ No live service was called. What “At the sender” and “Good to know” say 
 
 function keptNote(sender: Sender): string {
   const query = `SELECT event, count(*) FROM ${sender.id}_events GROUP BY event;`;
-  const kept =
-    'With its headers and its raw body a request can be sent again as it came (`headgate replay`, `headgate listen`). Leave out the lines that you do not need.\n';
+  const once =
+    'id' in dedupeText(sender)
+      ? ' A delivery that is repeated becomes a second row, unless you choose one of [the ways below](#a-delivery-that-is-repeated).'
+      : '';
+  const kept = `With its headers and its raw body a request can be sent again (\`headgate replay\`, \`headgate listen\`)${notKept(sender)}${once} Leave out the lines that you do not need.\n`;
   return hasEvent(sender) ? `${kept}\n\`\`\`sql\n-- How many of each event?\n${query}\n\`\`\`\n` : kept;
+}
+
+/** How a request that is sent again differs from what came: INCLUDE HEADERS leaves out what the check reads. */
+function notKept({ id, name, headers, paired }: Sender): string {
+  if (headers.length === 0) return ' as it came.';
+  const left = headers.map((it) => `\`${it}\``).join(', ');
+  const again = paired ? `only ${name} can sign it again` : `\`--sender ${id}\` signs it again`;
+  return `: without ${left}, which \`INCLUDE HEADERS\` leaves out, as every header that the check reads, so that whoever reads the table has no signed request; ${again}.`;
 }
 
 /** Whether the sender brings the secret. */

@@ -1,6 +1,6 @@
 /**
  * The table for the requests of a known sender. It keeps the event's name, the delivery's id, the headers and the raw body, so that events
- * can be told apart and a request can be sent again as it came; each is a line that can be left out. Takes a sender, returns SQL. Pure.
+ * can be told apart and a request can be sent again; each is a line that can be left out. Takes a sender, returns SQL. Pure.
  */
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { eventPlaces } from './events.ts';

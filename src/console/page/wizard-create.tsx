@@ -291,7 +291,7 @@ function Kept({ chosen, options, set }: KeptProps): JSX.Element {
         Arrival time
       </Check>
       <Check on={options.whole} set={(whole) => set({ whole })}>
-        Headers and raw body, to send it again as it came
+        Headers and raw body, to send it again, signed anew: headers that the check reads are left out
       </Check>
       <Check on={options.spool} set={(spool) => set({ spool })}>
         Keep on disk if the database is away
