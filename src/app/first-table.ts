@@ -2,9 +2,8 @@
  * Why the banner's first table cannot be created as it is printed: it exists, or the role of the database URL has not the rights.
  * Takes an engine that is reachable; returns a sentence with the statement to run, or null. Touches nothing; never rejects.
  */
-import { Client } from 'pg';
 import { limits } from '../config/limits.ts';
-import { hangUp } from '../engine/close-client.ts';
+import { withClient } from '../engine/close-client.ts';
 import type { Engine } from '../engine/engine.ts';
 import { quoteIdentifier as quote } from '../kit/sql-text.ts';
 
@@ -21,21 +20,13 @@ const ask = `select current_user::pg_catalog.text as role, s.name as schema,
   from (select pg_catalog.current_schema()::pg_catalog.text) as s (name)`;
 
 export async function whyNoFirstTable(engine: Engine): Promise<string | null> {
-  const client = new Client({
-    ...engine.clientConfig(engine.defaultDatabase),
-    connectionTimeoutMillis: limits.engineAnswerMs,
-    query_timeout: limits.engineAnswerMs,
-  });
-  client.on('error', () => undefined);
-  try {
-    await client.connect();
-    const { rows } = await client.query<TablePlace>(ask);
-    return rows[0] === undefined ? null : sentence(rows[0]);
-  } catch {
-    return null;
-  } finally {
-    await hangUp(client);
-  }
+  const config = engine.clientConfig(engine.defaultDatabase);
+  const asked = withClient(config, limits.engineAnswerMs, (client) => client.query<TablePlace>(ask));
+  const [place] = await asked.then(
+    ({ rows }) => rows,
+    () => [],
+  );
+  return place === undefined ? null : sentence(place);
 }
 
 function sentence({ role, schema, creates, exists }: TablePlace): string | null {

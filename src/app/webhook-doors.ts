@@ -3,7 +3,6 @@
  * Settings, returns a function that opens it. Part of the composition root.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { Client } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { reachOf } from '../engine/attached-engine.ts';
 import { resources } from '../kit/cores.ts';
@@ -17,7 +16,7 @@ import { doorAt } from '../host/ports.ts';
 import { monotonicMs } from '../observe/context.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Settings } from '../config/settings.ts';
-import { hangUp } from '../engine/close-client.ts';
+import { withClient } from '../engine/close-client.ts';
 import { ownerLoginPrefix, writerName } from '../engine/login-names.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import { limits } from '../config/limits.ts';
@@ -151,18 +150,10 @@ export async function commitsEnded(commitName: string, surroundings: WaitSurroun
 }
 
 async function areGone(commitName: string, { engine }: WaitSurroundings): Promise<boolean> {
-  const client = new Client({
-    ...engine.clientConfig(engine.defaultDatabase),
-    connectionTimeoutMillis: limits.listenerAnswerMs,
-    query_timeout: limits.listenerAnswerMs,
-  });
-  // If the connection ends between two queries, the next query reports it.
-  client.on('error', () => undefined);
-  try {
-    await client.connect();
-    const { rowCount } = await client.query(leftSql, [commitName]);
-    return rowCount === 0;
-  } finally {
-    await hangUp(client);
-  }
+  const config = engine.clientConfig(engine.defaultDatabase);
+  return withClient(
+    config,
+    limits.listenerAnswerMs,
+    async (client) => (await client.query(leftSql, [commitName])).rowCount === 0,
+  );
 }

@@ -3,7 +3,6 @@
  * status. The last shows a secret that a sender has sent, for the one place where a person has to type it (Notion's settings), and works once: afterwards the
  * secret is never shown again. It takes Settings, which lead to the master key, and throws the reason if it fails.
  */
-import { Client } from 'pg';
 import { PlainError } from '../kit/plain-error.ts';
 import { quoteLiteral, bareIdentifier } from '../kit/sql-text.ts';
 import { jsonLine, plain } from '../kit/terminal.ts';
@@ -13,7 +12,7 @@ import { interrupted, tableOf } from './print.ts';
 import { DatabaseFailure, within } from './session.ts';
 import { readRights, refuseUntrusted } from '../catalog/rights.ts';
 import { identities } from '../catalog/seals.ts';
-import { hangUp } from '../engine/close-client.ts';
+import { withClient } from '../engine/close-client.ts';
 import { masterKeys } from '../secrets/key-ring.ts';
 import { MasterKeyError } from '../secrets/key-file.ts';
 import { createSealing } from '../secrets/sealing.ts';
@@ -82,14 +81,8 @@ export async function revealSecret(
   const engine = await openCommandEngine(settings);
   try {
     const sealing = createSealing(masterKeys(settings));
-    const client = new Client({
-      ...engine.clientConfig(database ?? engine.defaultDatabase ?? 'dev'),
-      connectionTimeoutMillis: limits.catalogWaitMs,
-      query_timeout: limits.catalogWaitMs,
-    });
-    client.on('error', () => undefined);
-    await client.connect();
-    try {
+    const config = engine.clientConfig(database ?? engine.defaultDatabase ?? 'dev');
+    return await withClient(config, limits.catalogWaitMs, async (client) => {
       refuseUntrusted(await readRights(client));
       // If it does not open, it does not count as revealed.
       await client.query('begin');
@@ -103,9 +96,7 @@ export async function revealSecret(
       const value = sealing.open(found.sealed, identities.secret(secret, found.seal_id));
       await client.query('commit');
       return value;
-    } finally {
-      await hangUp(client);
-    }
+    });
   } finally {
     await engine.close();
   }

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import type { ClientBase, ClientConfig } from 'pg';
 import { cutOff } from './close-client.ts';
 
-export interface CancellationLimits {
+interface CancellationLimits {
   /** How long the statement may run, in ms. */
   readonly statementMs: number;
   /** How long it may take to end once it is cancelled, in ms; then its connection is cut off. */

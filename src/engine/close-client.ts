@@ -1,6 +1,7 @@
-/** How connections of node-postgres to the engine end, whatever state the engine is in, and how much of what it sends is read at once. */
+/** How connections of node-postgres to the engine end, whatever state the engine is in, those for one question too, and how much of what it sends is read at once. */
 import type { Readable } from 'node:stream';
-import type { Client, ClientBase, Connection } from 'pg';
+import { Client } from 'pg';
+import type { ClientBase, ClientConfig, Connection } from 'pg';
 import { longWork } from '../kit/time-slices.ts';
 import { within } from '../kit/promises.ts';
 import { limits } from '../config/limits.ts';
@@ -11,6 +12,23 @@ export async function hangUp(client: Client): Promise<void> {
   const ended = client.end().catch(() => undefined);
   await within(limits.engineFarewellMs, ended, undefined);
   cutOff(client);
+}
+
+/** A connection for one question: connecting, and each answer, may take `ms`. Rejects as `ask` does, or if there is no connection. */
+export async function withClient<T>(
+  config: ClientConfig,
+  ms: number,
+  ask: (client: Client) => Promise<T>,
+): Promise<T> {
+  const client = new Client({ ...config, connectionTimeoutMillis: ms, query_timeout: ms });
+  // A broken connection is reported by the pending query.
+  client.on('error', () => undefined);
+  try {
+    await client.connect();
+    return await ask(client);
+  } finally {
+    await hangUp(client);
+  }
 }
 
 const cut = new WeakSet<ClientBase>();

@@ -3,10 +3,9 @@
  * may send. Takes the role that a client has logged in as, and may be a member of others; returns false if that cannot be found out. Opens a
  * connection for each question, one at a time: an open one would be in the way.
  */
-import { Client } from 'pg';
 import { limits } from '../config/limits.ts';
 import { Semaphore } from '../kit/semaphore.ts';
-import { hangUp } from './close-client.ts';
+import { withClient } from './close-client.ts';
 import type { Engine } from './engine.ts';
 
 /** $1 role, $2 database. Whoever may create databases may copy a template. */
@@ -26,20 +25,17 @@ export class DatabaseRights {
   async may(role: string, database: string): Promise<boolean> {
     const done = await this.#turns.turn();
     const { kind, clientConfig, defaultDatabase } = this.#engine;
-    const client = new Client({
-      ...clientConfig(kind === 'embedded' ? 'postgres' : defaultDatabase),
-      application_name: 'headgate rights',
-      connectionTimeoutMillis: limits.engineAnswerMs,
-      query_timeout: limits.engineAnswerMs,
-    });
-    client.on('error', () => undefined);
+    const home = clientConfig(kind === 'embedded' ? 'postgres' : defaultDatabase);
+    const config = { ...home, application_name: 'headgate rights' };
     try {
-      await client.connect();
-      return (await client.query(asks, [role, database])).rowCount === 1;
+      return await withClient(
+        config,
+        limits.engineAnswerMs,
+        async (client) => (await client.query(asks, [role, database])).rowCount === 1,
+      );
     } catch {
       return false;
     } finally {
-      await hangUp(client);
       done();
     }
   }

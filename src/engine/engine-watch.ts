@@ -20,7 +20,7 @@ import { hangUp } from './close-client.ts';
 import { wordsOf } from './connection-failure.ts';
 import { readOnlyReason } from './writability.ts';
 
-export interface WatchOptions {
+interface WatchOptions {
   /** The engine's name in observations. */
   readonly engine: string;
   readonly clientConfig: () => ClientConfig;

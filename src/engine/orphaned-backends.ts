@@ -5,10 +5,9 @@
  * as the same role, one at a time for each database. Never rejects.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client } from 'pg';
 import type { ClientBase, ClientConfig, Pool } from 'pg';
 import { limits } from '../config/limits.ts';
-import { hangUp, wasCutOff } from './close-client.ts';
+import { withClient, wasCutOff } from './close-client.ts';
 
 /**
  * A process of another connection that was given the same number has begun its transaction since, or belongs to another role. One that waits for a
@@ -79,18 +78,9 @@ export class OrphanedBackends {
   }
 
   async #end(database: string, pids: readonly number[]): Promise<void> {
-    const client = new Client({
-      ...this.#clientConfig(database),
-      application_name: 'headgate left behind',
-      connectionTimeoutMillis: limits.engineAnswerMs,
-      query_timeout: limits.engineAnswerMs,
-    });
-    client.on('error', () => undefined);
-    try {
-      await client.connect();
-      await client.query(endSql, [pids, limits.leftBehindMs / 2_000]);
-    } finally {
-      await hangUp(client);
-    }
+    const config = { ...this.#clientConfig(database), application_name: 'headgate left behind' };
+    await withClient(config, limits.engineAnswerMs, (client) =>
+      client.query(endSql, [pids, limits.leftBehindMs / 2_000]),
+    );
   }
 }

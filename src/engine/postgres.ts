@@ -45,7 +45,7 @@ async function connectionsOf(client: Client, least: number): Promise<number> {
   );
 }
 
-export interface PostgresOptions {
+interface PostgresOptions {
   readonly databaseUrl: string;
   /** Its name in observations; default: postgres. */
   readonly name?: string;

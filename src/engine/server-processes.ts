@@ -10,7 +10,7 @@ import { runAs, type SystemUser } from './system-user.ts';
  * `served`: by a running Headgate. `orphan`: started by a Headgate that is gone. `by hand`: by somebody else.
  * `stranger`: certainly not a server of this cluster. `unknown`: it may be one, and this process cannot tell.
  */
-export type ServerHolder =
+type ServerHolder =
   | { readonly is: 'served'; readonly by: number }
   | { readonly is: 'orphan' | 'by hand' | 'stranger' | 'gone' | 'unknown' };
 

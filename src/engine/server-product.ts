@@ -3,9 +3,9 @@
  * `version()`, which is queried once and remembered: RisingWave calls itself PostgreSQL 13 everywhere else. Refuses with
  * `engine_unavailable` while the server does not answer, and with what notConnected returns.
  */
-import { Client, type ClientConfig } from 'pg';
+import type { ClientConfig } from 'pg';
 import { limits } from '../config/limits.ts';
-import { hangUp } from './close-client.ts';
+import { withClient } from './close-client.ts';
 import { notConnected } from './connection-failure.ts';
 
 export type Product = 'postgresql' | 'risingwave';
@@ -38,22 +38,16 @@ export class Products {
   }
 
   async #ask(database: string): Promise<Product> {
-    const client = new Client({
-      ...this.#clientConfig(database),
-      connectionTimeoutMillis: limits.engineAnswerMs,
-      query_timeout: limits.engineAnswerMs,
-    });
-    client.on('error', () => undefined);
+    const config = this.#clientConfig(database);
     try {
-      await client.connect();
-      const { rows } = await client.query<{ version: string }>('select version()');
+      const { rows } = await withClient(config, limits.engineAnswerMs, (client) =>
+        client.query<{ version: string }>('select version()'),
+      );
       const product = isRisingWave(rows[0]?.version ?? '') ? 'risingwave' : 'postgresql';
       this.#known.set(database, product);
       return product;
     } catch (error) {
       throw notConnected(error);
-    } finally {
-      await hangUp(client);
     }
   }
 }

@@ -12,7 +12,7 @@ const socketPathBytesMax = process.platform === 'linux' ? 107 : 103;
 /** The longest addition to the folder's path: `/pg/run/.s.PGSQL.5432.lock`, `/lock/claim-4194304-0123abcd`. */
 const tailBytesMax = 32;
 
-export interface ShortPath extends Closable {
+interface ShortPath extends Closable {
   /** Leads to the folder until this is closed. */
   readonly path: string;
 }

@@ -67,7 +67,7 @@ async function ownerOf(path: string): Promise<SystemUser | null> {
   }
 }
 
-export interface CommandResult {
+interface CommandResult {
   readonly ok: boolean;
   readonly stdout: string;
   readonly stderr: string;
