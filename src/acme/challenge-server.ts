@@ -13,7 +13,7 @@ import { limits } from '../config/limits.ts';
 
 type ChallengeAnswer = (token: string) => string | null;
 
-export interface ChallengeDoor extends Closable {
+interface ChallengeDoor extends Closable {
   readonly port: number;
 }
 

@@ -16,7 +16,7 @@ import type { Refusal } from '../errors/refusals.ts';
 import type { Metrics } from './metrics.ts';
 import type { SpoolDetail } from '../spool/spool-state.ts';
 
-export interface AdminOptions extends ListenAt {
+interface AdminOptions extends ListenAt {
   /** What `/healthz` reports in addition to its status, e.g. the version. */
   readonly health: () => Readonly<Record<string, string | number>>;
   /** null: requests can be accepted; otherwise the reason, in one line without credentials. */

@@ -7,13 +7,13 @@ import { limits } from '../config/limits.ts';
 import type { Readers } from '../observe/context.ts';
 import type { Observation } from '../observe/observations.ts';
 
-export type LoggedAnswer = Extract<
+type LoggedAnswer = Extract<
   Observation,
   { kind: 'request.answered' | 'gateway.answered' | 'batch.answered' }
 >;
 export type RequestLine = LoggedAnswer | Extract<Observation, { kind: 'requests.more' }>;
 
-export interface LogTimer {
+interface LogTimer {
   /** ms */
   readonly now: () => number;
   /** Calls back once after this many ms, without keeping the process alive. */

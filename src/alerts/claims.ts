@@ -13,7 +13,7 @@ import { isKept } from './state-file.ts';
 import type { SavedCondition } from './state-file.ts';
 
 /** `told`: another Headgate has reported it. `wait`: another one is doing so, or still sees it. */
-export type ClaimResult = 'tell' | 'told' | 'wait';
+type ClaimResult = 'tell' | 'told' | 'wait';
 
 export interface ClaimSource {
   /**

@@ -6,7 +6,7 @@
 import { limits } from '../config/limits.ts';
 import type { AlertCondition } from './conditions.ts';
 
-export interface AlertOrigin {
+interface AlertOrigin {
   readonly version: string;
   /** The host name of the machine. */
   readonly host: string;

@@ -36,7 +36,7 @@ export async function withTlsFile(settings: Settings): Promise<Settings> {
   return { ...settings, listenTlsCert: file, listenTlsKey: file };
 }
 
-export interface CertificateParts {
+interface CertificateParts {
   readonly settings: Settings;
   readonly engine: Engine;
   readonly pools: Pick<CommitPools, 'connect'>;

@@ -31,7 +31,7 @@ export interface DoorGuards {
   passwords(engine: Engine, masterKey: Buffer): Passwords | null;
 }
 
-export interface GatewayGuards {
+interface GatewayGuards {
   readonly tls: TlsSource | null;
   readonly gate: Admission;
 }

@@ -49,7 +49,7 @@ import { rememberTables } from '../spool/known-tables.ts';
 import { Spools } from '../spool/spools.ts';
 
 /** What the rooms for webhooks are made of. */
-export interface WebhookParts<Door extends Closable> extends Omit<StageContext, 'clock'> {
+interface WebhookParts<Door extends Closable> extends Omit<StageContext, 'clock'> {
   readonly settings: Settings;
   readonly engine: Engine;
   readonly keys: KeyRing;

@@ -28,7 +28,7 @@ export interface TailOptions {
   readonly body?: boolean;
 }
 
-export type TailIo = Pick<CommandIo, 'print' | 'note' | 'signal' | 'clock' | 'colours'>;
+type TailIo = Pick<CommandIo, 'print' | 'note' | 'signal' | 'clock' | 'colours'>;
 
 /** Returns what to print: a link, or the address and how to log in. `open`: the page to open, as it stands after the `#`. */
 export async function consoleCommand(dataDir: string, open = ''): Promise<string> {

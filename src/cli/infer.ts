@@ -110,7 +110,7 @@ function checked(line: Buffer, number: number): Buffer | null {
   throw new PlainError(`line ${number} is not a JSON object, whose keys would be the columns`);
 }
 
-export interface InferredColumn {
+interface InferredColumn {
   readonly name: string;
   readonly type: string;
   readonly key: boolean;

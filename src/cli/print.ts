@@ -2,7 +2,7 @@
 import { painted, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 
-export type PrintedRow = Readonly<Record<string, string | number | boolean | null>>;
+type PrintedRow = Readonly<Record<string, string | number | boolean | null>>;
 
 /** What is drawn on: a terminal of a width, perhaps in colours, or a file. */
 export type Screen = Pick<CommandIo, 'columns' | 'colours'>;

@@ -24,7 +24,7 @@ import { inspectSpools } from '../spool/inspect.ts';
 import type { Settings } from '../config/settings.ts';
 import { spoolFolder } from '../spool/spool-folder.ts';
 
-export interface RotationReport {
+interface RotationReport {
   /** One line for the user. */
   say(line: string): void;
   /** One line about what needs attention. */

@@ -21,7 +21,7 @@ import type { CommandSession } from './session.ts';
 import { historyFile, calledUrl } from './find-headgate.ts';
 import type { Where } from './find-headgate.ts';
 
-export interface SqlInput {
+interface SqlInput {
   readonly input: Readable;
   readonly output: NodeJS.WritableStream;
   /** A person types. */

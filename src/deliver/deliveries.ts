@@ -38,7 +38,7 @@ export interface Attempt {
   readonly againS: number | null;
 }
 
-export interface DeliveringOptions {
+interface DeliveringOptions {
   readonly told: (attempt: Attempt) => void;
   /** Of a host that several tables are delivered to; absent: this table has it to itself. */
   readonly slots?: Semaphore;

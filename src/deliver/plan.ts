@@ -34,7 +34,7 @@ export interface ServicePlan extends DeliveryPlan {
   readonly name: { readonly schema: string; readonly table: string };
 }
 
-export interface PlanOptions {
+interface PlanOptions {
   readonly to: string;
   readonly column?: string;
   readonly idColumn?: string;

@@ -22,7 +22,7 @@ import type { RunStatement } from './deliveries.ts';
 import { refuseUnreachable } from './plan.ts';
 import type { ServicePlan } from './plan.ts';
 
-export interface DeliveriesOptions {
+interface DeliveriesOptions {
   readonly plans: readonly ServicePlan[];
   readonly engine: Pick<Engine, 'clientConfig' | 'defaultDatabase' | 'unavailable'>;
   readonly logins: Pick<OwnerLogins, 'owner'>;

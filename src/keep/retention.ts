@@ -19,7 +19,7 @@ import type { Cutoff, KeptTable, Leaf, LockedTable, ReportedReason } from './sta
 import { connected, ownLogin } from './row-sessions.ts';
 import type { RowSession } from './row-sessions.ts';
 
-export interface RetentionOptions {
+interface RetentionOptions {
   readonly engine: Pick<Engine, 'clientConfig' | 'unavailable'>;
   /** Makes the sessions of owners. */
   readonly logins: OwnerLogins;

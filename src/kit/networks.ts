@@ -3,7 +3,7 @@ import { BlockList, isIP } from 'node:net';
 import { canonicalAddress } from './address.ts';
 
 /** `10.0.0.1/8`: the address is not the first one of its network, so either may have been meant. */
-export interface AmbiguousNetwork {
+interface AmbiguousNetwork {
   readonly text: string;
   readonly network: string;
   readonly address: string;

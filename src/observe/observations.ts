@@ -422,7 +422,7 @@ export interface TableName {
 }
 
 /** `oid`: pg_class.oid; absent if only its name is known. */
-export interface AnsweredTable extends TableName {
+interface AnsweredTable extends TableName {
   readonly oid?: number;
   readonly sender?: { readonly id: string | null } | undefined;
 }

@@ -18,7 +18,7 @@ import type { Cluster } from './cluster.ts';
 import { leases, pathOf } from './kinds.ts';
 import type { JsonObject } from './resource.ts';
 
-export interface ElectionOptions {
+interface ElectionOptions {
   readonly cluster: Cluster;
   readonly namespace: string;
   readonly name: string;

@@ -55,7 +55,7 @@ export function pathOf({ apiVersion, plural }: Kind, namespace: string | null, n
   return parts.join('/');
 }
 
-export interface ObjectMetadata extends JsonObject {
+interface ObjectMetadata extends JsonObject {
   readonly name: string;
   readonly namespace?: string;
   readonly uid?: string;

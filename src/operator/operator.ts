@@ -20,7 +20,7 @@ import { Reconciler } from './reconcile.ts';
 import { watchLoop } from './watch-loop.ts';
 import { Workers } from './workers.ts';
 
-export interface OperatorOptions {
+interface OperatorOptions {
   readonly cluster: Cluster;
   /** Different from that of every other operator: the pod's name. */
   readonly identity: string;

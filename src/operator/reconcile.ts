@@ -32,7 +32,7 @@ import { MissingSecret, prepareSecrets } from './secrets.ts';
 import { isRolledOut, statusOf } from './status.ts';
 import type { Trouble } from './status.ts';
 
-export interface ReconcilerOptions {
+interface ReconcilerOptions {
   readonly cluster: Cluster;
   /** The image of a Headgate that names none. */
   readonly image: string | null;

@@ -20,7 +20,7 @@ export class MissingSecret extends Error {
   }
 }
 
-export interface PreparedSecrets {
+interface PreparedSecrets {
   /** The Secret with a generated master key, or empty if the spec names one. */
   readonly generatedMasterKeySecret: string;
   /** Changes when the connection string does; null without one. */

@@ -34,7 +34,7 @@ interface Workload extends ClusterObject {
 
 type StatusFinding = Pick<ResourceCondition, 'type' | 'status' | 'reason' | 'message'>;
 
-export interface StatusInput {
+interface StatusInput {
   readonly resource: HeadgateResource;
   readonly spec: CompleteSpec;
   /** null: it does not exist, or was not read because of `trouble`. */

@@ -18,7 +18,7 @@ import type { Cluster } from './cluster.ts';
 import { pathOf } from './kinds.ts';
 import type { ClusterObject, Kind } from './kinds.ts';
 
-export interface WatchLoop {
+interface WatchLoop {
   readonly cluster: Cluster;
   readonly kind: Kind;
   /** null: all namespaces. */

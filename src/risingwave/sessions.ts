@@ -12,7 +12,7 @@ import { sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../config/limits.ts';
 import { GuardedClient, refuseUnasked } from './client.ts';
 
-export type RwAnswer =
+type RwAnswer =
   | { readonly kind: 'done'; readonly result: QueryResult<object> }
   | { readonly kind: 'failed' | 'lost' | 'away'; readonly error: Error };
 

@@ -11,7 +11,7 @@ export type RwType =
   | { readonly kind: 'struct'; readonly fields: readonly RwField[] }
   | { readonly kind: 'map'; readonly key: RwType; readonly value: RwType };
 
-export interface RwField {
+interface RwField {
   readonly name: string;
   readonly type: RwType;
 }

@@ -1,7 +1,7 @@
 /** How senders judge an answer: each function returns why it would not be accepted, or null. Pure. */
 import type { HandshakeReply, HandshakeQuery, Asking, HandshakeQuestion } from './sender.ts';
 
-export type AnswerCheck = HandshakeQuestion['judge'];
+type AnswerCheck = HandshakeQuestion['judge'];
 
 /** The first reason, if any. */
 export const all =

@@ -6,7 +6,7 @@ import type { AnswerSecrets, Sender } from './sender.ts';
 /** A sender's handshake, and how it is answered. */
 export type SenderAnswering = Partial<Pick<Sender, 'handshake' | 'answers' | 'answerSecret'>>;
 
-export type MediaType = 'text/plain' | 'application/json' | 'text/xml';
+type MediaType = 'text/plain' | 'application/json' | 'text/xml';
 
 interface AnswerParts {
   readonly status?: number;

@@ -3,7 +3,7 @@
  * be this sender's. By id: what is different `since`, as a sentence's end, and the texts, oldest first; `:secret` is the secret's name. Never
  * changed, only added to.
  */
-export interface FormerChecks {
+interface FormerChecks {
   readonly since: string;
   readonly checks: readonly string[];
 }

@@ -9,7 +9,7 @@ import type { DeliveryId } from './evidence.ts';
 import type { Sender } from './sender.ts';
 
 /** The definitions of columns, or INCLUDE clauses. */
-export interface KeptColumn {
+interface KeptColumn {
   readonly name: 'event' | 'delivery_id';
   readonly from: { readonly header: string } | { readonly field: readonly string[] };
 }

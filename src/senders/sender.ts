@@ -55,7 +55,7 @@ export interface EventList {
 }
 
 /** A second secret that only answers to a sender's questions need, such as a verify token. */
-export interface AnswerSecret {
+interface AnswerSecret {
   readonly what: string;
   readonly where: string;
 }

@@ -9,7 +9,7 @@ export class UnsignableError extends Error {
   override readonly name = 'UnsignableError';
 }
 
-export interface SigningMeans {
+interface SigningMeans {
   readonly signingKey: string;
   readonly nowMs: number;
   readonly random: (size: number) => Buffer;

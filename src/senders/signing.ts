@@ -2,7 +2,7 @@
 import { createHmac, createPrivateKey, generateKeyPairSync, sign } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
 
-export type DigestEncoding = 'hex' | 'base64' | 'base64url';
+type DigestEncoding = 'hex' | 'base64' | 'base64url';
 
 /** The HMAC of the parts, one after the other. */
 export function mac(

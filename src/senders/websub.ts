@@ -29,7 +29,7 @@ export interface WebsubOptions {
   readonly unsubscribe?: boolean | undefined;
 }
 
-export interface WebsubIo extends Pick<CommandIo, 'print' | 'note' | 'read' | 'ask' | 'signal'> {
+interface WebsubIo extends Pick<CommandIo, 'print' | 'note' | 'read' | 'ask' | 'signal'> {
   /** Resolves after that time, or when the signal ends it. */
   readonly pause: (ms: number) => Promise<void>;
   /** 0 ≤ random() < 1 */

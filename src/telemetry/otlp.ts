@@ -12,7 +12,7 @@ export type Sent =
   | { readonly kind: 'later'; readonly afterMs: number | null }
   | { readonly kind: 'too large' | 'refused' };
 
-export interface OtlpReceiverOptions {
+interface OtlpReceiverOptions {
   readonly what: 'traces' | 'metrics';
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;

@@ -19,7 +19,7 @@ export interface TelemetryPlan {
   readonly trusted: Networks | null;
 }
 
-export type TelemetrySettings = Pick<
+type TelemetrySettings = Pick<
   Settings,
   | 'otlpEndpoint'
   | 'otlpTracesEndpoint'

@@ -27,7 +27,7 @@ type SpanBounds = Pick<
   | 'telemetryFarewellMs'
 >;
 
-export interface SpanQueueOptions {
+interface SpanQueueOptions {
   readonly receiver: Pick<OtlpReceiver, 'post' | 'resource' | 'scope'>;
   /** How long a span waits for others. */
   readonly scheduleMs: number;

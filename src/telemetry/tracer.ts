@@ -23,7 +23,7 @@ export interface Sampler {
   readonly ratio: number;
 }
 
-export interface TracerOptions {
+interface TracerOptions {
   readonly sampler: Sampler;
   /** null: no sender is believed. */
   readonly trusted: Pick<Networks, 'has'> | null;
@@ -58,7 +58,7 @@ export interface Answered {
   readonly isDone?: boolean;
 }
 
-export interface BatchAnswered extends Pick<Answered, 'table' | 'scheme' | 'code'> {
+interface BatchAnswered extends Pick<Answered, 'table' | 'scheme' | 'code'> {
   readonly route: string;
   readonly rows: number;
   readonly isDone: boolean;

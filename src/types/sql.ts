@@ -95,7 +95,7 @@ export interface ExplainedTable {
   readonly steps: readonly ExplainedStep[];
 }
 
-export interface ExplainedStep {
+interface ExplainedStep {
   readonly expression: string;
   readonly value: string;
 }

@@ -27,7 +27,7 @@ import { fetched } from './fetched.ts';
 import { queryOf, queryRows, refuseCodeOf } from './query.ts';
 import type { Tool, ToolResult } from './server.ts';
 
-export interface ToolSetting {
+interface ToolSetting {
   readonly where: Where;
   readonly settings: Settings;
   readonly version: string;

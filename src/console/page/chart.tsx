@@ -21,7 +21,7 @@ type Counts = Readonly<Record<BarKind, number>>;
 const none: Counts = { good: 0, disk: 0, bad: 0, later: 0 };
 const sumOf = (of: Counts): number => kinds.reduce((sum, [kind]) => sum + of[kind], 0);
 
-export interface Bar extends Counts {
+interface Bar extends Counts {
   /** How many bars ago: 0 is the current one. */
   readonly ago: number;
 }
@@ -90,7 +90,7 @@ export function boundText(ms: string | null): string {
 }
 
 /** Requests that began within `barMs` after `atMs`. */
-export interface Moment extends Counts {
+interface Moment extends Counts {
   readonly atMs: number;
 }
 

@@ -167,7 +167,7 @@ export function NewEndpoint(): JSX.Element {
   );
 }
 
-export interface ActionProps {
+interface ActionProps {
   readonly label: string;
   readonly sql: string;
   readonly done?: (answer: SqlResponse) => void;

@@ -21,7 +21,7 @@ const own = 'own';
 /** In one call. */
 const askedMax = 100;
 
-export interface SenderChoice {
+interface SenderChoice {
   readonly id: string;
   readonly name: string;
   readonly endpoints: number;

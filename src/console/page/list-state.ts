@@ -12,7 +12,7 @@ import { lines, skipped } from './live.ts';
 import { asFailure, call } from './server.ts';
 import type { Failure } from './server.ts';
 
-export interface ListState {
+interface ListState {
   readonly rows: readonly ListedRequest[];
   /** null: there are no older ones. */
   readonly next: ListAnswer['next'];

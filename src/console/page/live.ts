@@ -8,7 +8,7 @@ const linesMax = 500;
 const pauseMinMs = 500;
 const pauseMaxMs = 2_000;
 
-export interface LiveLine extends TailLine {
+interface LiveLine extends TailLine {
   /** Numbered within this page. */
   readonly n: number;
   /** It was told when the stream began, and may have come before anything else was read. */

@@ -61,7 +61,7 @@ export function useRefreshed({ refresh }: Loaded<unknown>, key: string, mark: un
   }, [key, mark]);
 }
 
-export interface Requested<T> {
+interface Requested<T> {
   readonly answer: T | null;
   readonly failure: Failure | null;
   readonly ask: (answering: Promise<T>) => void;

@@ -25,7 +25,7 @@ import { look } from './server.ts';
 import { zoneName } from './time-zone.ts';
 import { Body, OneRow, Result } from './value.tsx';
 
-export interface ViewProps {
+interface ViewProps {
   readonly facts: Facts;
   readonly senderName: (id: string) => string;
   /** Of the page of this request. */

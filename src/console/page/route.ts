@@ -6,7 +6,7 @@ import { signal } from '@preact/signals';
 import { routes } from '../routes.ts';
 import { me } from './server.ts';
 
-export interface PageRoute {
+interface PageRoute {
   /** null: the address names none. */
   readonly database: string | null;
   readonly parts: readonly string[];

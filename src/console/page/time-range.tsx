@@ -68,7 +68,7 @@ export function useTraffic(
   return { ...useBars(of, range, barS), sql: readTraffic(of, range, barS) };
 }
 
-export interface Sums {
+interface Sums {
   readonly stored: number;
   /** Of those stored: kept on disk first. */
   readonly spooled: number;
