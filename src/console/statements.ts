@@ -186,6 +186,21 @@ WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT IN ('pg_catalog',
 ORDER BY n.nspname <> 'public', n.nspname, c.relname
 LIMIT 500`;
 
+/** Tables into which the events gateway can write, and the columns that a document fills. */
+export const listEventTables = `SELECT n.nspname, c.relname,
+  (SELECT pg_catalog.json_agg(pg_catalog.json_build_object('name', a.attname, 'kind', t.typcategory, 'type', b.typname,
+      'label', (SELECT e.enumlabel FROM pg_enum e WHERE e.enumtypid = b.oid ORDER BY e.enumsortorder LIMIT 1),
+      'needed', (a.attnotnull OR t.typnotnull) AND NOT (a.atthasdef OR a.attidentity <> '' OR t.typdefault IS NOT NULL OR c.relkind = 'v'),
+      'filled', a.atthasdef OR a.attidentity <> '') ORDER BY a.attnum)
+   FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid JOIN pg_type b ON b.oid = CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END
+   WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' AND a.attidentity <> 'a') AS columns
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE (c.relkind IN ('r', 'p') OR c.relkind = 'v' AND pg_relation_is_updatable(c.oid, false) & 8 = 8)
+  AND n.nspname NOT IN ('pg_catalog', 'pg_toast', 'information_schema', 'headgate')
+  AND has_schema_privilege(n.oid, 'USAGE') AND has_any_column_privilege(c.oid, 'SELECT')
+ORDER BY n.nspname <> 'public', n.nspname, c.relname
+LIMIT 500`;
+
 export const listSecrets = `SELECT x.schema_name, x.name, x.owner::text, x.created_at, x.altered_at,
   (SELECT string_agg(DISTINCT b.relation::regclass::text, ', ') FROM (
     SELECT relation, secret_id FROM headgate.webhook_table_secret UNION ALL SELECT relation, secret_id FROM headgate.webhook_into

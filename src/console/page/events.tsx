@@ -1,30 +1,38 @@
 /**
- * Events of an application: documents for the events gateway, checked line by line while they are typed, and the calls that
+ * Events of an application: documents for the events gateway, judged line by line while they are typed, and the calls that
  * send them. The page itself sends nothing: the gateway writes as a role of its own.
  */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { prettyJson } from '../pretty.ts';
-import { counted } from '../visible-text.ts';
-import { shellWord } from '../quote.ts';
-import { listColumns } from '../statements.ts';
+import { eventsCommand, eventsProgram, judgeEvents, sampleOf } from '../event-documents.ts';
+import type { EventColumn, JudgedEvents } from '../event-documents.ts';
+import { counted, optionText } from '../visible-text.ts';
+import { identifier, qualified } from '../quote.ts';
+import { listEventTables } from '../statements.ts';
 import { useRows } from './load.ts';
+import type { ResultRow } from './load.ts';
 import { Area, Badge, Code, Sql, Wrong } from './components.tsx';
+import { Text } from './text.tsx';
 import { me } from './server.ts';
 
 const linesMax = 1_000;
+const problemsMax = 5;
 
 export function Events(): JSX.Element {
-  const loaded = useRows(listColumns);
-  // Headgate's own are written by nobody else.
-  const tables = loaded.value?.filter((row) => row['nspname'] !== 'headgate');
+  const loaded = useRows(listEventTables);
+  const tables = loaded.value ?? [];
   const [name, setName] = useState('');
-  const [text, setText] = useState('{"sensor": "a", "value": 1.5}\n{"sensor": "b", "value": 2.5}');
+  const [typed, setTyped] = useState<string | null>(null);
+  const chosen = tables.find((row) => nameOf(row) === name) ?? tables[0];
+  const columns = JSON.parse(chosen?.['columns'] ?? '[]') as readonly EventColumn[];
+  const text = typed ?? sampleOf(columns);
   const lines = text.split('\n').filter((line) => line.trim() !== '');
-  const wrong = lines.flatMap((line, i) => (prettyJson(line)?.[0]?.text === '{' ? [] : [i + 1]));
-  const chosen = name === '' ? (tables?.[0]?.['relname'] ?? 'table') : name;
   const base = me.value?.gateway ?? 'http://…:8000';
-  const url = `${base}/v1/events?name=${encodeURIComponent(chosen)}`;
+  const to = {
+    database: me.value?.database ?? '',
+    schema: chosen?.['nspname'] ?? '',
+    table: chosen?.['relname'] ?? '',
+  };
   return (
     <>
       <header class="head">
@@ -32,44 +40,70 @@ export function Events(): JSX.Element {
       </header>
       <p class="faint">
         Events of your own application need no signature: the events gateway writes documents into any table,
-        one per line, all of a call or none.
+        one per line, all of a call or none. Their keys are columns, also in a webhook table.
       </p>
       {loaded.failure === null ? null : <Wrong failure={loaded.failure} />}
-      <div class="form">
-        <label>
-          Table
-          <select value={chosen} onChange={(event) => setName(event.currentTarget.value)}>
-            {tables?.map((row) => (
-              <option key={`${row['nspname']}.${row['relname']}`} value={row['relname'] ?? ''}>
-                {row['relname']}
-              </option>
-            ))}
-          </select>
-        </label>
-        <Area label="Documents, one per line" rows={8} value={text} change={setText} />
-        <p role="status">
-          {wrong.length === 0 ? (
-            <Badge kind="good">{counted(lines.length, 'document')}</Badge>
-          ) : (
-            <>
-              <Badge kind="bad">not a JSON object</Badge> in line {wrong.slice(0, 20).join(', ')}
-            </>
-          )}
-          {lines.length > linesMax ? ' That is too much for a command line: put them into a file.' : ''}
-        </p>
-      </div>
-      <h2>With curl</h2>
-      <Code
-        text={`curl -sS ${shellWord(url)} --data-raw ${shellWord(lines.slice(0, linesMax).join('\n'))}`}
-      />
-      <h2>With headgate/client</h2>
-      <Code text={clientOf(base, chosen)} />
-      <Sql text={listColumns} />
+      {chosen === undefined ? (
+        loaded.value === null ? null : (
+          <p class="empty">There is no table in this database that you can look at.</p>
+        )
+      ) : (
+        <>
+          <div class="form">
+            <label>
+              Table
+              <select value={nameOf(chosen)} onChange={(event) => setName(event.currentTarget.value)}>
+                {tables.map((row) => (
+                  <option key={nameOf(row)} value={nameOf(row)}>
+                    {optionText(row['nspname'] === 'public' ? identifier(row['relname'] ?? '') : nameOf(row))}
+                  </option>
+                ))}
+              </select>
+            </label>
+            <Area label="Documents, one per line" rows={8} value={text} change={setTyped} />
+            <Judged of={judgeEvents(text, columns)} />
+            {lines.length > linesMax ? (
+              <p>That is too much for a command line: put them into a file.</p>
+            ) : null}
+          </div>
+          <h2>With curl</h2>
+          <Code text={eventsCommand(base, to, lines.slice(0, linesMax).join('\n'))} />
+          <h2>With headgate/client</h2>
+          <Code text={eventsProgram(base, to, sampleOf(columns).split('\n')[0] ?? '')} />
+        </>
+      )}
+      <Sql text={listEventTables} />
     </>
   );
 }
 
-const clientOf = (base: string, name: string): string => `import { createClient } from 'headgate/client';
+const nameOf = ({ nspname, relname }: ResultRow): string => qualified(nspname ?? '', relname ?? '');
 
-const headgate = createClient({ url: ${JSON.stringify(base)} });
-await headgate.insert(${JSON.stringify(name)}, [{ sensor: 'a', value: 1.5 }]);`;
+/** What the gateway would refuse; a value that does not fit its column only PostgreSQL finds. */
+function Judged({ of: { documents, problems } }: { readonly of: JudgedEvents }): JSX.Element {
+  if (documents === 0)
+    return (
+      <p role="status">
+        <Badge kind="plain">no document</Badge>
+      </p>
+    );
+  if (problems.length === 0)
+    return (
+      <p role="status">
+        <Badge kind="good">{counted(documents, 'document')}</Badge>{' '}
+        <span class="faint">Types are checked by PostgreSQL when they are stored.</span>
+      </p>
+    );
+  return (
+    <div role="status">
+      {problems.slice(0, problemsMax).map(({ line, says }) => (
+        <p key={line}>
+          <Badge kind="bad">refused</Badge> line {line}: <Text of={says} max={600} />
+        </p>
+      ))}
+      {problems.length > problemsMax ? (
+        <p class="faint">and {counted(problems.length - problemsMax, 'other line')}</p>
+      ) : null}
+    </div>
+  );
+}
