@@ -7,11 +7,12 @@ import { createHash } from 'node:crypto';
 import { suite, test } from 'node:test';
 import { briefOf } from '../console/outcome-summary.ts';
 import type { ToExplain } from '../console/outcome-summary.ts';
-import { explain } from '../console/explained.ts';
+import { explain, keptLimits } from '../console/explained.ts';
 import { spanText } from '../kit/duration.ts';
 import { isWorthKeeping, refusals } from '../errors/refusals.ts';
 import type { RefusalCode } from '../errors/refusals.ts';
 import type { SecretKeys, Sender } from '../senders/sender.ts';
+import { limits } from '../config/limits.ts';
 import { expressionOf, senders, signedRequest } from '../senders/senders.ts';
 import type { SignedRequest } from '../senders/senders.ts';
 import { tampered } from '../senders/send-changes.ts';
@@ -111,6 +112,28 @@ suite('the console explains each refusal in a sentence', () => {
     const it = { ...plain, code: 'payload_undecodable', status: 422, reason };
     assert.equal(explain(it).title, 'The value for column total does not fit it.');
     assert.equal(briefOf(it), 'Column total does not fit');
+  });
+
+  test('the console offers a retry only of a request whose whole body is kept, and names the limit otherwise', () => {
+    const { rejectedBurst, rejectedPerSecond, rejectedBodyBytesMax } = limits;
+    const flood = new RegExp(`${rejectedBurst} are kept at once and ${rejectedPerSecond} a second`);
+    const part = new RegExp(`only the first ${rejectedBodyBytesMax / 1_024} KiB are kept`);
+    for (const code of ['payload_undecodable', 'row_refused', 'no_column_matched', 'key_unknown']) {
+      const last = (more: Partial<ToExplain>) =>
+        explain({ ...plain, code, status: 422, bytes: 100_000, ...more }).todo.at(-1);
+      assert.equal(last({ keptBytes: 100_000 })?.what, 'Then retry it here.');
+      const others = [
+        [{ keptBytes: rejectedBodyBytesMax }, part],
+        [{ keptBytes: null }, flood],
+        [{}, flood],
+        [{ keptBytes: 100_000, door: 'websocket' }, /only its client can repeat/],
+      ] as const;
+      for (const [more, why] of others) {
+        assert.match(last(more)?.what ?? '', /^Then let its (sender|client) send it again\.$/);
+        assert.match(last(more)?.why ?? '', why);
+      }
+    }
+    assert.match(keptLimits, flood);
   });
 
   test("the console's explanation of a body that is not JSON says where, and that a retry cannot help", () => {

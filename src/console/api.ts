@@ -66,6 +66,8 @@ export interface Me {
   readonly psql: string;
   /** Of refusals, by which requests may be filtered. */
   readonly codes: readonly string[];
+  /** Those of them whose requests are kept, if there is room. */
+  readonly keptCodes: readonly string[];
 }
 
 /** POST /console/api/sql. */
@@ -166,6 +168,8 @@ export interface ListAnswer {
 
 export interface ListCounts {
   readonly by: Readonly<Record<RequestResult, number>>;
+  /** Refused ones that the database has: only they can be retried. */
+  readonly kept: number;
   /** false: the text of the filter was left out. */
   readonly whole: boolean;
   /** Of the oldest; null: there is none. */

@@ -273,6 +273,27 @@ const large = ({ bytes }: ToExplain): ExplainedEntry => ({
   ],
 });
 
+/** The last thing to do about a request that fits once the table is changed: its retry, or what stands in for it. */
+function thenAgain({ door, bytes, keptBytes = null }: ToExplain): NextStep {
+  if (door === 'websocket')
+    return {
+      what: 'Then let its client send it again.',
+      why: 'The batches of a WebSocket come in an order that only its client can repeat.',
+    };
+  const whose = 'Then let its sender send it again.';
+  if (keptBytes === null) return { what: whose, why: `It cannot be retried here: ${notKeptBecause}.` };
+  return bytes !== null && keptBytes < bytes
+    ? { what: whose, why: `It cannot be retried here: ${partKeptBecause}.` }
+    : { what: 'Then retry it here.', why: 'Its whole body is kept.' };
+}
+
+/** Of a refused request; the limits are `rejectedBurst`, `rejectedPerSecond` and `rejectedBodyBytesMax`. */
+export const notKeptBecause =
+  'of the requests that a table refuses 100 are kept at once and 10 a second after that; the others are only counted';
+export const keptLimits =
+  'Of the requests that a table refuses 100 are kept at once and 10 a second after that (those that passed its check are counted apart), the newest of a database up to HEADGATE_REJECTED_ROWS_MAX, for HEADGATE_REJECTED_DAYS. Requests that broke off, came by another method or to no table are never kept.';
+export const partKeptBecause = 'of a refused body only the first 64 KiB are kept, and this one is larger';
+
 /** `place`: of a body of several documents, e.g. `line 7`. */
 const notJson = ({ reason }: ToExplain): ExplainedEntry => {
   const [, place] = /^((?:line|item) \d+): /.exec(reason ?? '') ?? [];
@@ -311,12 +332,13 @@ const misfit = (it: ToExplain): ExplainedEntry => {
         why: 'The words of PostgreSQL say which value it was.',
         offer: 'endpoint',
       },
-      { what: 'Then retry it here.', why: 'It was kept, so nothing is lost.' },
+      thenAgain(it),
     ],
   };
 };
 
-const refusedRow = ({ reason, door }: ToExplain): ExplainedEntry => {
+const refusedRow = (it: ToExplain): ExplainedEntry => {
+  const { reason, door } = it;
   const column = columnOf(reason);
   return {
     title: column === null ? 'The table refused the row.' : `Column ${column} of the table refused the row.`,
@@ -330,7 +352,7 @@ const refusedRow = ({ reason, door }: ToExplain): ExplainedEntry => {
         why: 'Change it if the row is right.',
         offer: 'endpoint',
       },
-      { what: 'Then retry it here.', why: 'It was kept, so nothing is lost.' },
+      thenAgain(it),
     ],
   };
 };
@@ -347,27 +369,29 @@ const entries: Readonly<Record<string, ExplainedEntry | ((it: ToExplain) => Expl
       'The Content-Type below says what it was.',
     ),
   },
-  no_column_matched: {
+  no_column_matched: (it) => ({
     title: 'No key of the document is a column of the table.',
     says: `${nothing} None of it would have been.`,
     todo: [
       {
         what: 'Add columns named after the keys, or let the table keep the whole document.',
-        why: 'Then retry it here.',
+        why: 'Names are compared with their case.',
         offer: 'endpoint',
       },
+      thenAgain(it),
     ],
-  },
-  key_unknown: {
+  }),
+  key_unknown: (it) => ({
     title: 'The document has a key that is not a column of the table, and the table refuses those.',
     todo: [
       {
         what: 'Add the column, or let the table ignore or collect such keys.',
-        why: 'Then retry it here.',
+        why: 'Names are compared with their case.',
         offer: 'endpoint',
       },
+      thenAgain(it),
     ],
-  },
+  }),
   delivery_id_missing: {
     title: 'The request has no delivery id, and the table stores each delivery once.',
     todo: fixSender('Look where the sender writes the id.', 'The table may expect it in another place.'),

@@ -37,6 +37,8 @@ export interface ToExplain {
   readonly sender: string | null;
   readonly door: string;
   readonly bytes: number | null;
+  /** Of the body in headgate.rejected_requests; null or absent: the request is not there, or its body was not read. */
+  readonly keptBytes?: number | null;
   readonly rows: number;
   /** Of a request that led to no table. */
   readonly path?: string;
@@ -54,6 +56,17 @@ export const cut = (text: string, max: number): string =>
 /** PostgreSQL names the column first: `column "total": invalid input syntax for type numeric: "x"`. */
 export const columnOf = (reason: string | null): string | null =>
   /column "([^"]{1,80})"/.exec(reason ?? '')?.[1] ?? null;
+
+type ReasonRow = Readonly<Record<string, string | null>>;
+
+export const causeOf = (row: ReasonRow): Cause | null => JSON.parse(row['cause'] ?? 'null') as Cause | null;
+
+/** Of a row of listReasons: what the newest request with this reason was refused for. */
+export function briefReason(row: ReasonRow): string {
+  const { reason = null, code } = row;
+  const newest = { status: Number(row['status']), code: code ?? '', reason, cause: causeOf(row) };
+  return briefOf({ ...newest, sender: null, door: 'http', bytes: null, rows: 0 });
+}
 
 /** Where and why a body is not JSON, e.g. `unexpected character at byte 0`; null: it is, or that is not the reason. */
 export const notJsonOf = (reason: string | null): string | null =>

@@ -156,6 +156,7 @@ async function count(
   by.handshake += Number(asked?.['requests'] ?? 0);
   return {
     by,
+    kept: Number(kept?.['requests'] ?? 0),
     // A text is counted only where it was looked for.
     whole: filter.text === '',
     rememberedSinceMs: since === 0 ? null : since,

@@ -22,7 +22,7 @@ export interface RoleAnswers {
   about(
     role: string,
     database: string,
-  ): Omit<Me, 'role' | 'superuser' | 'database' | 'shared' | 'login' | 'codes'>;
+  ): Omit<Me, 'role' | 'superuser' | 'database' | 'shared' | 'login' | 'codes' | 'keptCodes'>;
 }
 
 export class RoleRoutes {
@@ -49,6 +49,7 @@ export class RoleRoutes {
       shared: login.maker !== null,
       login: login.id,
       codes: filterCodes,
+      keptCodes: filterCodes.filter(isWorthKeeping),
       ...this.#answers.about(who.user, who.database),
     };
     writeJson(asked.response, 200, me);

@@ -28,6 +28,16 @@ GROUP BY schema_name, table_name, status, code, ${reasonOf('r')}
 ORDER BY requests DESC, last_at DESC
 LIMIT ${listMax.reasons}`;
 
+/** Of how many refused requests of the last 7 days as many are kept; of one table, or of all of the role. */
+export const countKeptOf = (ref: TableRef | null): string => {
+  const of =
+    ref === null ? '' : ` AND schema_name = ${literal(ref.schema)} AND table_name = ${literal(ref.table)}`;
+  return `SELECT
+  (SELECT count(*) FROM headgate.rejected_requests WHERE received_at >= s.since AND door <> 'spool'::text AND status >= 300${of}) AS kept,
+  (SELECT coalesce(sum(unauthorized + refused), 0) FROM headgate.${ref === null ? `traffic_totals WHERE per = 'hour'::text AND at >= s.since` : `traffic_hours WHERE hour >= s.since${of}`}) AS refused
+FROM (SELECT date_trunc('hour'::text, now() - interval '7 days') AS since) AS s`;
+};
+
 /** A table that is gone is a superuser's. Names are compared as pg_class has them: its index knows no text. */
 export const owned = (schema: string, table: string): string => `coalesce((
     SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -39,7 +49,7 @@ export const readRefused = (
 ): string => `SELECT id, received_at, schema_name, table_name, door, status, code, reason, engine_error,
   authenticated, remote_address, method, target,
   headers::text, cause::text AS cause, sender, event, pg_catalog.array_to_json(headers_left_out)::text AS headers_left_out, headers_masked::text,
-  encode(body, 'base64') AS body_base64, body_bytes,
+  encode(body, 'base64') AS body_base64, body_bytes, pg_catalog.octet_length(body) AS kept_bytes,
   retry_outcome, retry_reason, retried_at,
   extract(epoch FROM received_at) AS at, ${owned('schema_name', 'table_name')} AS owned
 FROM headgate.rejected_requests

@@ -103,6 +103,7 @@ suite('the console explains refused requests', () => {
       assert.match(said, /^not retried: /);
       await page.goto(`${headgate.adminUrl}/console/#/refused/${id}`);
       await page.getByText(said).waitFor();
+      assert.equal(await page.getByText(/nothing is lost|Then retry it here/).count(), 0);
       const retry = page.getByRole('button', { name: 'Retry', exact: true });
       assert.equal((await retry.count()) === 0 || (await retry.isDisabled()), true);
       assert.equal(await page.getByText('Change it, and send it again').count(), 0);
@@ -110,6 +111,12 @@ suite('the console explains refused requests', () => {
       // No key does it either.
       for (const key of ['r', 'r', 'Enter']) await page.keyboard.press(key);
     }
+    await page.goto(`${headgate.adminUrl}/console/#/refused/${ids[0]}`);
+    await page.getByText('Then let its sender send it again.').waitFor();
+    await page
+      .getByText(/only the first 64 KiB are kept, and this one is larger/)
+      .first()
+      .waitFor();
     // Of a body that is not JSON it is said where, and nothing of a check.
     assert.equal((await headgate.post('dev/public/narrow', 'nonsense')).status, 422);
     await page.goto(`${headgate.adminUrl}/console/#/`);

@@ -40,7 +40,7 @@ interface Chosen {
   readonly forged: readonly ListedRequest[];
   /** Accepted ones that can be sent once more. */
   readonly held: readonly ListedRequest[];
-  /** How many refused ones the filter matches; 0: it matches others, too. */
+  /** How many kept ones the filter matches; 0: it matches others, too. */
   readonly matching: number;
   /** Why none of them can be retried; '': some can. */
   readonly lacking: string;
@@ -55,7 +55,7 @@ function chosenOf(list: RequestList, filter: KeptFilter, senderName: Props['send
   const checked = whole.filter(({ authenticated, retry }) => authenticated === true && retry !== 'committed');
   const forged = whole.filter(({ authenticated }) => authenticated === false);
   const held = rows.filter((row) => row.held !== undefined && resultOf(row) === 'stored').slice(0, replayMax);
-  const matching = filter.result === 'refused' ? (list.state.value.counts?.by.refused ?? 0) : 0;
+  const matching = filter.result === 'refused' ? (list.state.value.counts?.kept ?? 0) : 0;
   const senders = new Set(forged.map(({ sender }) => sender));
   const [sender] = senders.size === 1 ? senders : [];
   const lacking =

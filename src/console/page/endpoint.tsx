@@ -2,6 +2,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { noAddress } from '../list-address.ts';
+import { briefReason, causeOf } from '../outcome-summary.ts';
 import { qualified, shellWord } from '../quote.ts';
 import { dropTable, inspect, listMax, listReasons, showCreate } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
@@ -14,13 +15,13 @@ import { useLoaded, useRows } from './load.ts';
 import { Action, Ago, Badge, Code, Copy, Listing, Shown, Sql } from './components.tsx';
 import { Text } from './text.tsx';
 import { timeOf } from '../request-rows.ts';
-import { briefReason, causeOf } from './overview.tsx';
 import { RangeMenu, rangeOf, sumsOf, Traffic, useCompared, useTraffic } from './time-range.tsx';
 import { LatestRequests } from './request-live.tsx';
 import { go, route, to } from './route.ts';
 import { ShareList } from './share.tsx';
 import { look } from './server.ts';
 import { lazy } from './lazy.tsx';
+import { KeptOf } from './kept-of.tsx';
 import { Trouble } from './endpoint-problem.tsx';
 
 const Rows = lazy(async () => (await import('./rows.tsx')).Rows);
@@ -153,6 +154,7 @@ function Reasons({ of }: { readonly of: TableRef }): JSX.Element {
   const { schema, table } = of;
   return (
     <>
+      <KeptOf of={of} />
       <Listing
         loaded={loaded}
         max={listMax.reasons}
@@ -163,7 +165,7 @@ function Reasons({ of }: { readonly of: TableRef }): JSX.Element {
             <table class="rows">
               <thead>
                 <tr>
-                  <th class="right">Requests</th>
+                  <th class="right">Kept</th>
                   <th>Code</th>
                   <th>Reason</th>
                   <th>Last</th>

@@ -5,7 +5,7 @@
 import { signal } from '@preact/signals';
 import type { Signal } from '@preact/signals';
 import type { ListAnswer, ListCounts, ListedRequest } from '../api.ts';
-import { matchesLine } from '../request-filter.ts';
+import { isKept, matchesLine, resultOf } from '../request-filter.ts';
 import { filterOf } from '../list-address.ts';
 import type { ListAddress } from '../list-address.ts';
 import { lines, skipped } from './live.ts';
@@ -104,11 +104,17 @@ export class RequestList {
     });
   }
 
-  select(id: string, on: boolean): void {
+  select(ids: readonly string[], on: boolean): void {
     const next = new Set(this.selected.value);
-    if (on) next.add(id);
-    else next.delete(id);
+    for (const id of ids)
+      if (on) next.add(id);
+      else next.delete(id);
     this.selected.value = next;
+  }
+
+  /** Nothing can be done with a request that was refused and not kept. */
+  get selectable(): readonly string[] {
+    return this.state.value.rows.filter(isSelectable).map(({ id }) => id);
   }
 
   /** Aborts what is being read: the list is left. */
@@ -139,6 +145,8 @@ export class RequestList {
     }
   }
 }
+
+export const isSelectable = (row: ListedRequest): boolean => isKept(row.id) || resultOf(row) !== 'refused';
 
 const lists = new Map<string, RequestList>();
 

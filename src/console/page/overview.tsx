@@ -4,9 +4,8 @@
  */
 import type { JSX } from 'preact';
 import { countTables, showGaps } from '../endpoint-list.ts';
-import type { Cause } from '../../types/cause.ts';
 import { noAddress } from '../list-address.ts';
-import { briefOf } from '../outcome-summary.ts';
+import { briefReason, causeOf } from '../outcome-summary.ts';
 import { digitsText } from '../visible-text.ts';
 import { listReasons } from '../statements.ts';
 import { Name } from './address.tsx';
@@ -20,6 +19,7 @@ import { Text } from './text.tsx';
 import { timeOf } from '../request-rows.ts';
 import { RangeMenu, rangeOf, sumsOf, Traffic, useCompared, useTraffic } from './time-range.tsx';
 import { LatestRequests } from './request-live.tsx';
+import { KeptOf } from './kept-of.tsx';
 import { route, to } from './route.ts';
 import { gapWords, troublesOf } from './endpoint-problem.tsx';
 
@@ -164,7 +164,7 @@ function Figures({
       />
       <Figure name="Kept on disk" value={text(spooled)} note="of those stored" isLess />
       <Figure name="Refused" value={text(unauthorized + refused)} note={`${text(unauthorized)} with 401`} />
-      <Figure name="Told to come again" value={text(unavailable)} note="5xx" isLess />
+      <Figure name="Told to come again" value={text(unavailable)} note="5xx or 429" isLess />
       <Figure name="Answered in" value={p99} note={`p99 · median ${p50}`} isLess />
     </dl>
   );
@@ -179,56 +179,50 @@ function Reasons(): JSX.Element {
       </h2>
       <Listing loaded={reasons} empty={<>Nothing was refused.</>}>
         {(rows) => (
-          <ul class="list">
-            {rows.slice(0, 8).map((row) => (
-              <li key={`${row['last_id']}`}>
-                <a
-                  data-row
-                  class="line"
-                  href={to(['requests'], {
-                    result: 'refused',
-                    schema: row['schema_name'] ?? '',
-                    table: row['table_name'] ?? '',
-                    code: row['code'] ?? '',
-                    cause: causeOf(row)?.kind ?? '',
-                  })}
-                >
-                  <span class="row-of">
-                    <span class="count">
-                      <Badge kind="bad">{digitsText(row['requests'] ?? '')}</Badge>
-                    </span>
-                    <span class="grow">
-                      <Text of={briefReason(row)} max={80} />
-                      <br />
+          <>
+            <KeptOf of={null} />
+            <ul class="list">
+              {rows.slice(0, 8).map((row) => (
+                <li key={`${row['last_id']}`}>
+                  <a
+                    data-row
+                    class="line"
+                    href={to(['requests'], {
+                      result: 'refused',
+                      schema: row['schema_name'] ?? '',
+                      table: row['table_name'] ?? '',
+                      code: row['code'] ?? '',
+                      cause: causeOf(row)?.kind ?? '',
+                    })}
+                  >
+                    <span class="row-of">
+                      <span class="count">
+                        <Badge kind="bad">{digitsText(row['requests'] ?? '')}</Badge>
+                      </span>
+                      <span class="grow">
+                        <Text of={briefReason(row)} max={80} />
+                        <br />
+                        <span class="faint">
+                          {(row['table_name'] ?? '') === '' ? (
+                            'no endpoint'
+                          ) : (
+                            <Name of={row['table_name'] ?? ''} />
+                          )}
+                        </span>
+                      </span>
                       <span class="faint">
-                        {(row['table_name'] ?? '') === '' ? (
-                          'no endpoint'
-                        ) : (
-                          <Name of={row['table_name'] ?? ''} />
-                        )}
+                        <Ago at={timeOf(row['last_at'] ?? null)} />
                       </span>
                     </span>
-                    <span class="faint">
-                      <Ago at={timeOf(row['last_at'] ?? null)} />
-                    </span>
-                  </span>
-                </a>
-              </li>
-            ))}
-          </ul>
+                  </a>
+                </li>
+              ))}
+            </ul>
+          </>
         )}
       </Listing>
     </section>
   );
-}
-
-export const causeOf = (row: ResultRow): Cause | null => JSON.parse(row['cause'] ?? 'null') as Cause | null;
-
-/** What the newest request with this reason was refused for. */
-export function briefReason(row: ResultRow): string {
-  const { reason = null, code } = row;
-  const newest = { status: Number(row['status']), code: code ?? '', reason, cause: causeOf(row) };
-  return briefOf({ ...newest, sender: null, door: 'http', bytes: null, rows: 0 });
 }
 
 export function Figure({

@@ -9,9 +9,10 @@ import { briefOf } from '../outcome-summary.ts';
 import { resultOf } from '../request-filter.ts';
 import { sizeText } from '../visible-text.ts';
 import type { RequestList } from './list-state.ts';
-import { freshOf } from './list-state.ts';
+import { freshOf, isSelectable } from './list-state.ts';
 import { Badge } from './components.tsx';
 import { Text } from './text.tsx';
+import { me } from './server.ts';
 import { RequestTime } from './request-time.tsx';
 
 const around = 12;
@@ -45,7 +46,7 @@ export function RequestRows(props: Props): JSX.Element {
   const { list, open, narrow, hrefOf, show, senderName, below = null } = props;
   const frame = useRef<HTMLDivElement>(null);
   const [view, setView] = useState({ top: list.scrollTop, height: 900, row: 32 });
-  const { rows, next, isLoading } = list.state.value;
+  const { rows, next, isLoading, away } = list.state.value;
   const selected = list.selected.value;
   const from = Math.max(0, Math.floor(view.top / view.row) - around);
   const until = Math.min(rows.length, Math.ceil((view.top + view.height) / view.row) + around);
@@ -89,6 +90,7 @@ export function RequestRows(props: Props): JSX.Element {
             <Line
               key={keys[from + i]}
               row={row}
+              isLost={!away && isLost(row)}
               fine={!narrow}
               href={hrefOf(row.id)}
               isOpen={row.id === open}
@@ -120,9 +122,9 @@ function showPlace(frame: HTMLElement, top: number, height: number): void {
 }
 
 function Head({ list }: { readonly list: RequestList }): JSX.Element {
-  const { rows } = list.state.value;
-  const all = rows.length > 0 && rows.every(({ id }) => list.selected.value.has(id));
-  const pickAll = (): void => void (list.selected.value = new Set(all ? [] : rows.map(({ id }) => id)));
+  const ids = list.selectable;
+  const all = ids.length > 0 && ids.every((id) => list.selected.value.has(id));
+  const pickAll = (): void => void (list.selected.value = new Set(all ? [] : ids));
   return (
     <thead>
       <tr>
@@ -179,11 +181,11 @@ function Gap({ px }: { readonly px: number }): JSX.Element | null {
 /** `far`: all between this one and the one that was picked last. */
 let lastPicked = '';
 function pick(list: RequestList, id: string, on: boolean, far: boolean): void {
-  const ids = list.state.value.rows.map((row) => row.id);
+  const ids = list.selectable;
   const [a, b] = [ids.indexOf(lastPicked), ids.indexOf(id)];
   lastPicked = id;
-  if (!far || a < 0) return list.select(id, on);
-  for (const between of ids.slice(Math.min(a, b), Math.max(a, b) + 1)) list.select(between, true);
+  if (!far || a < 0) list.select([id], on);
+  else list.select(ids.slice(Math.min(a, b), Math.max(a, b) + 1), true);
 }
 
 interface LineProps {
@@ -198,7 +200,15 @@ interface LineProps {
   readonly senderName: (id: string) => string;
   /** With milliseconds. */
   readonly fine: boolean;
+  /** Of a kind that is kept, and not kept. */
+  readonly isLost?: boolean;
 }
+
+/** A refused request is kept within seconds. */
+const isLost = (row: ListedRequest): boolean =>
+  !isSelectable(row) &&
+  me.value?.keptCodes.includes(row.code) === true &&
+  Date.now() - row.arrivedAtMs > 5_000;
 
 export function Line({
   row,
@@ -210,6 +220,7 @@ export function Line({
   show,
   focus,
   senderName,
+  isLost: lost = false,
 }: LineProps): JSX.Element {
   const brief = row.retry === 'committed' ? 'Retried: stored' : briefOf(toExplain(row, senderName));
   const result = row.retry === 'committed' ? 'stored' : resultOf(row);
@@ -224,17 +235,7 @@ export function Line({
         show(row.id);
       }}
     >
-      {select === undefined ? null : (
-        <td class="pick">
-          <input
-            type="checkbox"
-            tabIndex={-1}
-            aria-label={`Select the request of ${new Date(row.arrivedAtMs).toISOString()}`}
-            checked={isSelected}
-            onClick={(event) => select(event.currentTarget.checked, event.shiftKey)}
-          />
-        </td>
-      )}
+      {select === undefined ? null : <Choice row={row} isSelected={isSelected} select={select} />}
       <td class="when">
         <a data-row={row.id} href={href} onFocus={focus}>
           <RequestTime ms={row.arrivedAtMs} fine={fine} />
@@ -260,6 +261,7 @@ export function Line({
           </span>
         )}
         <Text of={brief} max={80} />
+        {lost ? <span class="faint"> · not kept</span> : null}
       </td>
       <td class="size right">{row.bytes === null ? '' : sizeText(row.bytes)}</td>
       <td class="took right">{row.ms === 0 ? '' : msText(row.ms)}</td>
@@ -267,6 +269,25 @@ export function Line({
         <Text of={row.address} max={60} />
       </td>
     </tr>
+  );
+}
+
+function Choice({
+  row,
+  isSelected,
+  select,
+}: Required<Pick<LineProps, 'row' | 'isSelected' | 'select'>>): JSX.Element {
+  if (!isSelectable(row)) return <td class="pick" />;
+  return (
+    <td class="pick">
+      <input
+        type="checkbox"
+        tabIndex={-1}
+        aria-label={`Select the request of ${new Date(row.arrivedAtMs).toISOString()}`}
+        checked={isSelected}
+        onClick={(event) => select(event.currentTarget.checked, event.shiftKey)}
+      />
+    </td>
   );
 }
 

@@ -4,7 +4,7 @@
  */
 import type { ComponentChildren, JSX } from 'preact';
 import { signal } from '@preact/signals';
-import { explain } from '../explained.ts';
+import { explain, notKeptBecause, partKeptBecause } from '../explained.ts';
 import { notJsonOf } from '../outcome-summary.ts';
 import { isKept, resultOf } from '../request-filter.ts';
 import { readArrival, rowsOfArrival } from '../accepted-rows.ts';
@@ -21,7 +21,7 @@ import { RequestTime, clockOf } from './request-time.tsx';
 import { copyOf, Headers, lackingOf } from './request.tsx';
 import { Outcome } from './retry-all.tsx';
 import { to } from './route.ts';
-import { look } from './server.ts';
+import { look, me } from './server.ts';
 import { zoneName } from './time-zone.ts';
 import { Body, OneRow, Result } from './value.tsx';
 
@@ -254,8 +254,9 @@ function TheBody({ facts, changed }: { readonly facts: Facts; readonly changed: 
           <div class="sentence">
             <p class="title">Only the beginning of its {sizeText(came.bodyBytes)} was kept.</p>
             <p>
-              So it cannot be retried or sent again from here. Let its sender send it once more. The whole
-              body had {came.bodyBytes} bytes.
+              It cannot be retried or sent again from here
+              {isKept(facts.row.id) ? `: ${partKeptBecause}` : ''}. Let its sender send it once more. The
+              whole body had {came.bodyBytes} bytes.
             </p>
           </div>
         </div>
@@ -283,7 +284,9 @@ function NotKept({
   if (result === 'refused')
     return (
       <p class="faint">
-        It came while more were refused than are kept, or the database was away: only its line is known.
+        {me.value?.keptCodes.includes(row.code) === true
+          ? `Only its line is known: ${notKeptBecause}. Nothing is kept while the database is away, or with HEADGATE_REJECTED_ROWS_MAX=0.`
+          : 'Of a request that was refused for this only the line is kept: it says nothing about the table.'}
       </p>
     );
   return (

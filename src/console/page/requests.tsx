@@ -31,7 +31,8 @@ import { listReasons } from '../statements.ts';
 import { digitsText } from '../visible-text.ts';
 import { Name } from './address.tsx';
 import type { ResultRow } from './load.ts';
-import { briefReason, causeOf } from './overview.tsx';
+import { briefReason, causeOf } from '../outcome-summary.ts';
+import { KeptOf } from './kept-of.tsx';
 
 export function Requests({ query }: { readonly query: URLSearchParams }): JSX.Element {
   const address = addressOf(query);
@@ -363,21 +364,31 @@ function ReasonChips({ address, set }: ReasonProps): JSX.Element | null {
     JSON.stringify({ ...address, schema: '', table: '' }) ===
     JSON.stringify({ ...noAddress, result: 'refused' });
   const rows = useRowsIf(isWhole ? listReasons(table === '' ? null : { schema, table }) : null).value ?? [];
-  if (rows.length < 2) return null;
+  const keptOf = isWhole ? <KeptOf of={table === '' ? null : { schema, table }} /> : null;
+  if (rows.length < 2) return keptOf;
   return (
-    <div class="reason-chips" role="group" aria-label="Reasons">
-      {rows.slice(0, chipsMax).map((row) => (
-        <button key={row['last_id']} type="button" class="small" onClick={() => set(reasonFilter(row))}>
-          {table === '' ? (
-            <span class="faint">
-              {row['table_name'] === '' ? 'no endpoint' : <Name of={row['table_name'] ?? ''} max={20} />}{' '}
-            </span>
-          ) : null}
-          <Text of={briefReason(row)} max={60} /> <b class="bad">{digitsText(row['requests'] ?? '')}</b>
-        </button>
-      ))}
-      {rows.length > chipsMax ? <span class="faint">and {rows.length - chipsMax} other reasons</span> : null}
-    </div>
+    <>
+      {keptOf}
+      <div class="reason-chips" role="group" aria-label="Reasons">
+        {rows.slice(0, chipsMax).map((row) => (
+          <button key={row['last_id']} type="button" class="small" onClick={() => set(reasonFilter(row))}>
+            {table === '' ? (
+              <span class="faint">
+                {row['table_name'] === '' ? (
+                  'no endpoint'
+                ) : (
+                  <Name of={row['table_name'] ?? ''} max={20} />
+                )}{' '}
+              </span>
+            ) : null}
+            <Text of={briefReason(row)} max={60} /> <b class="bad">{digitsText(row['requests'] ?? '')}</b>
+          </button>
+        ))}
+        {rows.length > chipsMax ? (
+          <span class="faint">and {rows.length - chipsMax} other reasons</span>
+        ) : null}
+      </div>
+    </>
   );
 }
 
