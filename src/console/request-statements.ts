@@ -137,6 +137,10 @@ export const retryFiltered = (filter: KeptFilter, force: boolean): string =>
   `SELECT headgate.retry_rejected(id${force ? ', force => true' : ''})
 FROM headgate.rejected_requests${whereKept(filter)}`;
 
+/** For listReplacing: tables of the requests that a filter matches. */
+export const isOfKept = (filter: KeptFilter): string =>
+  `(n.nspname::text, c.relname::text) IN (SELECT schema_name, table_name FROM headgate.rejected_requests${whereKept(filter)})`;
+
 /** All that a filter matches. */
 export const forgetFiltered = (filter: KeptFilter): string =>
   `SELECT count(*) FILTER (WHERE headgate.forget_rejected(id)) AS deleted

@@ -79,6 +79,28 @@ export const retrySome = (ids: readonly string[], force: boolean): string =>
 export const forgetSome = (ids: readonly string[]): string =>
   `SELECT count(*) FILTER (WHERE headgate.forget_rejected(id)) AS deleted FROM pg_catalog.unnest(${listed(ids)}::bigint[]) AS id`;
 
+/**
+ * Tables of webhooks, at most six, in which a row replaces the one of the same key, whichever is the newer event, and the key's columns. What is retried
+ * is stored as the last one. `condition`: on `n.nspname` and `c.relname`.
+ */
+export const listReplacing = (condition: string): string => `SELECT n.nspname, c.relname, k.names AS key
+FROM headgate.webhook_table w
+JOIN pg_class c ON c.oid = w.relation::oid JOIN pg_namespace n ON n.oid = c.relnamespace
+CROSS JOIN LATERAL (
+  SELECT string_agg(a.attname::text, ', '::text ORDER BY p.place) AS names,
+    bool_or(a.attidentity = 'a' OR (w.document IS NOT NULL AND a.attgenerated = '' AND (a.atthasdef OR a.attidentity <> ''))) AS new
+  FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS p (attnum, place)
+  JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = p.attnum
+  WHERE i.indrelid = c.oid AND i.indisprimary
+) AS k
+WHERE headgate.sees_table(w.relation) AND NOT w.options ? 'version'::text AND NOT k.new
+  AND ${condition}
+ORDER BY n.nspname <> 'public', n.nspname, c.relname
+LIMIT 6`;
+
+export const isTable = ({ schema, table }: TableRef): string =>
+  `n.nspname = ${literal(schema)}::name AND c.relname = ${literal(table)}::name`;
+
 export const showCreate = ({ schema, table }: TableRef): string =>
   `SHOW CREATE TABLE ${qualified(schema, table)}`;
 /** The engine's version, and the size of this database. */

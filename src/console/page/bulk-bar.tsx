@@ -3,15 +3,17 @@
  * question, store without the check and delete. What cannot be done says why.
  */
 import type { JSX } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import type { HeldRequest } from '../../observe/tail.ts';
 import type { ListedRequest, TestAnswer } from '../api.ts';
 import { isKept, resultOf } from '../request-filter.ts';
 import type { KeptFilter } from '../request-filter.ts';
-import { forgetFiltered, retryFiltered } from '../request-statements.ts';
-import { forgetSome, retrySome } from '../statements.ts';
+import { forgetFiltered, isOfKept, retryFiltered } from '../request-statements.ts';
+import { forgetSome, isTable, listReplacing, retrySome } from '../statements.ts';
 import type { RequestList } from './list-state.ts';
 import { Copy, Sql, unlessAway, Wrong } from './components.tsx';
+import { useRows } from './load.ts';
+import { Replacing } from './retry-all.tsx';
 import { Text } from './text.tsx';
 import { call, run } from './server.ts';
 import type { Failure } from './server.ts';
@@ -70,7 +72,7 @@ function chosenOf(list: RequestList, filter: KeptFilter, senderName: Props['send
 }
 
 type Counted = readonly (readonly [string, number])[];
-type Question = '' | 'force' | 'delete' | 'replay';
+type Question = '' | 'retry' | 'force' | 'delete' | 'replay';
 
 export function BulkBar({ list, filter, senderName, started, changed }: Props): JSX.Element | null {
   const [all, setAll] = useState(false);
@@ -114,7 +116,7 @@ export function BulkBar({ list, filter, senderName, started, changed }: Props): 
           all={all}
           setAll={setAll}
           isBusy={isBusy}
-          retry={() => void retry(checked, false)}
+          retry={() => setAsking('retry')}
           ask={setAsking}
           clear={() => ((list.selected.value = new Set()), setAll(false))}
         />
@@ -126,6 +128,8 @@ export function BulkBar({ list, filter, senderName, started, changed }: Props): 
           act={(sql) => void act(() => forgotten(sql, all ? chosen.matching : kept.length))}
           count={all ? chosen.matching : kept.length}
         />
+      ) : asking === 'retry' ? (
+        <Retry {...asked} act={() => void retry(checked, false)} />
       ) : asking === 'replay' ? (
         <Replay {...asked} act={() => void act(async () => countOf(await replayed(held)))} />
       ) : asking === 'force' ? (
@@ -240,6 +244,37 @@ function Delete({
   );
 }
 
+/** Asks if rows may be replaced, and otherwise goes on at once. */
+function Retry({
+  chosen: { checked, matching },
+  filter,
+  all,
+  act,
+  close,
+}: Asked & { readonly act: () => void }): JSX.Element | null {
+  const places = [...new Map(checked.map((row) => [`${row.schema}.${row.table}`, row])).values()];
+  const condition = all ? isOfKept(filter) : `(${places.map(isTable).join(' OR ')})`;
+  const { value, failure } = useRows(listReplacing(condition));
+  const isPlain = value?.length === 0;
+  useEffect(() => {
+    if (isPlain) act();
+  }, [isPlain]);
+  if (failure !== null) return <Wrong failure={failure} />;
+  if (value === null || isPlain) return null;
+  return (
+    <div>
+      <p>
+        <Replacing tables={value} />
+      </p>
+      <button type="button" class="primary" onClick={act}>
+        Retry {all ? `all ${matching}` : checked.length}
+      </button>{' '}
+      <Cancel close={close} />
+      <Sql text={all ? retryFiltered(filter, false) : retrySome(checked.map(idOf), false)} />
+    </div>
+  );
+}
+
 function Replay({ chosen: { held }, act, close }: Asked & { readonly act: () => void }): JSX.Element {
   return (
     <p>
@@ -265,7 +300,10 @@ function Force({
   const [table = ''] = tables;
   return (
     <div>
-      <p>They go into the table as if their sender had signed them. Headgate cannot know whether it did.</p>
+      <p>
+        They go into the table as if their sender had signed them, and had sent them now: where a key decides,
+        they replace newer rows. Headgate cannot know whether it did.
+      </p>
       {tables.length > 1 || table === '' ? (
         <p>Choose requests of one table first.</p>
       ) : (

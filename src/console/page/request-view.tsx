@@ -19,7 +19,7 @@ import type { Facts } from './request-facts.ts';
 import { AnswerBadge, msText, toExplain } from './request-rows.tsx';
 import { RequestTime, clockOf } from './request-time.tsx';
 import { copyOf, Headers, lackingOf } from './request.tsx';
-import { Outcome } from './retry-all.tsx';
+import { AsIfNow, Outcome } from './retry-all.tsx';
 import { to } from './route.ts';
 import { look, me } from './server.ts';
 import { zoneName } from './time-zone.ts';
@@ -141,35 +141,40 @@ export function Actions({
   const lacking = lackingOfRetry(facts);
   // Whoever has changed the table can still retry it.
   const hopeless = notJsonOf(row.reason) !== null;
+  const stored = row.retry === 'committed';
+  const retries = kept && owned && row.authenticated === true && !stored;
   return (
-    <div class="row-of wrap">
-      {kept && owned && row.authenticated === true ? (
-        <Action
-          label="Retry"
-          hotkey="r"
-          kind={isPage && !hopeless ? 'primary' : 'plain'}
-          sql={retryOne(row.id.slice(1), false)}
-          disabled={lacking !== null}
-          answers
-          done={changed}
-        />
-      ) : null}
-      {came !== null && lackingOf(came) === null ? (
-        <Copy text={copyOf(came)} label="Copy as curl" hotkey="c" />
-      ) : null}
-      {isPage ? null : (
-        <a class="button small" href={pageHref} data-key="e">
-          {resultOf(row) === 'refused' ? 'Explain' : 'Open its page'}
-        </a>
-      )}
-      {!isPage && resultOf(row) === 'stored' && came !== null && lackingOf(came) === null ? (
-        <a class="button small" href={`${pageHref}${pageHref.includes('?') ? '&' : '?'}again=1`}>
-          Send again…
-        </a>
-      ) : null}
-      {kept && lacking !== null ? <span class="faint">not retried: {lacking}</span> : null}
-      {kept && !owned && !isPage ? <span class="faint">{onlyLooks}</span> : null}
-    </div>
+    <>
+      <div class="row-of wrap">
+        {retries ? (
+          <Action
+            label="Retry"
+            hotkey="r"
+            kind={isPage && !hopeless && lacking === null ? 'primary' : 'plain'}
+            sql={retryOne(row.id.slice(1), false)}
+            disabled={lacking !== null}
+            answers
+            done={changed}
+          />
+        ) : null}
+        {came !== null && lackingOf(came) === null ? (
+          <Copy text={copyOf(came)} label="Copy as curl" hotkey="c" />
+        ) : null}
+        {isPage ? null : (
+          <a class="button small" href={pageHref} data-key="e">
+            {resultOf(row) === 'refused' ? 'Explain' : 'Open its page'}
+          </a>
+        )}
+        {!isPage && resultOf(row) === 'stored' && came !== null && lackingOf(came) === null ? (
+          <a class="button small" href={`${pageHref}${pageHref.includes('?') ? '&' : '?'}again=1`}>
+            Send again…
+          </a>
+        ) : null}
+        {kept && lacking !== null ? <span class="faint">not retried: {lacking}</span> : null}
+        {kept && !owned && !isPage ? <span class="faint">{onlyLooks}</span> : null}
+      </div>
+      {retries && lacking === null && row.table !== '' ? <AsIfNow of={row} /> : null}
+    </>
   );
 }
 
