@@ -4,7 +4,7 @@
  */
 import { tookBoundsMs } from '../observe/durations.ts';
 import { literal } from './quote.ts';
-import { locked, tableBytes } from './statements.ts';
+import { locked, reasonOf, tableBytes } from './statements.ts';
 import type { TableRef } from './statements.ts';
 
 export const shows = ['all', 'need', 'open', 'quiet', 'never'] as const;
@@ -58,8 +58,20 @@ const stateOf = (of: string): string =>
     .map((column) => `${of}.${column}`)
     .join(', ');
 
+/** Why the requests that its state is about were refused, as far as they are kept: at most three reasons, as rows of listReasons. */
+const reasonsIn = (of: string, oid: string): string => `(SELECT pg_catalog.json_agg(k) FROM (
+    SELECT r.status::text AS status, r.code, (pg_catalog.array_agg(r.reason ORDER BY r.id DESC))[1] AS reason,
+      (pg_catalog.array_agg(r.cause::text ORDER BY r.id DESC))[1] AS cause, count(*)::text AS requests
+    FROM headgate.rejected_requests r
+    WHERE r.relation::oid = ${oid}
+      AND r.received_at > CASE ${of}.state WHEN 'nothing stored'::text THEN coalesce(${of}.stored_at, '-infinity') ELSE now() - interval '1 hour' END
+    GROUP BY r.status, r.code, ${reasonOf('r')}
+    ORDER BY count(*) DESC, max(r.id) DESC
+    LIMIT 3
+  ) k) AS reasons`;
+
 /** Of one table: headgate.endpoint_states. */
-export const readState = (oid: number): string => `SELECT ${stateOf('e')}
+export const readState = (oid: number): string => `SELECT ${stateOf('e')}, ${reasonsIn('e', 'e.relation')}
 FROM headgate.endpoint_states e WHERE e.relation = ${oid}::oid`;
 
 /** What it is about, in psql. */
@@ -292,7 +304,7 @@ FROM (
 /** Tables that need somebody: those of ranks 0 and 1, the worst first; `needing`: how many they are. */
 export const listNeeds = `WITH ${ranked(noEndpointFilter)}
 SELECT count(*) OVER () AS needing, l.nspname, l.relname, l.rank, ${stateOf('l')},
-  ${secretsOf('l.oid')} AS secrets, headgate.owns_table(l.oid) AS owned
+  ${secretsOf('l.oid')} AS secrets, headgate.owns_table(l.oid) AS owned, ${reasonsIn('l', 'l.oid')}
 FROM listed l WHERE l.rank < 2
 ORDER BY l.rank, l.unauthorized + l.refused + l.unavailable DESC, l.nspname, l.relname
 LIMIT 5`;

@@ -9,14 +9,24 @@ import { limits } from '../config/limits.ts';
 import { addTraffic, TrafficCounts } from '../reject/traffic.ts';
 import type { CountedAnswer } from '../reject/traffic.ts';
 
-/** One letter an answer: stored, kept on disk, 401, 422, 503. */
+/** One letter an answer: stored, kept on disk, a wrong signature, 422, 503, no signature, 411. */
 const codes = {
   s: 'committed',
   d: 'spooled',
   u: 'signature_failed',
   r: 'payload_undecodable',
   a: 'engine_unavailable',
+  n: 'signature_failed',
+  l: 'length_required',
 } as const;
+
+/** What is kept of those that are: whether the check had accepted them, and its cause. */
+const kept: Readonly<Record<string, readonly [boolean, string | null]>> = {
+  u: [false, '{"kind":"signature"}'],
+  r: [true, null],
+  n: [false, '{"kind":"missing"}'],
+  l: [false, null],
+};
 type Letter = keyof typeof codes;
 
 const answered = (letter: Letter): CountedAnswer => ({
@@ -64,6 +74,16 @@ suite('headgate.endpoint_states tells the state of each endpoint', () => {
     for (const [i, letter] of answers.split('').entries())
       counts.add(oid, answered(letter as Letter), atMs + i);
     await client.query(addTraffic, [...(counts.take(0, true) ?? [])]);
+    for (const [i, letter] of answers.split('').entries()) {
+      const [authenticated, cause] = kept[letter] ?? [];
+      if (authenticated === undefined) continue;
+      await client.query(
+        `INSERT INTO headgate.rejected_requests (received_at, relation, schema_name, table_name, door, status, code, reason, authenticated,
+           remote_address, method, target, headers, headers_left_out, cause)
+         VALUES (to_timestamp($1::float8 / 1000), $2::oid::regclass, 'public', '', 'http', 400, $3, '', $4, '', 'POST', '', '{}', '{}', $5)`,
+        [atMs + i, oid, codes[letter as Letter], authenticated, cause],
+      );
+    }
   }
 
   test('the state of an endpoint follows from its last answers', async (t) => {
@@ -88,6 +108,20 @@ suite('headgate.endpoint_states tells the state of each endpoint', () => {
       ['aaaas', 'some refused'],
       ['s', 'stored'],
       ['d', 'stored'],
+      // What a stranger can cause is counted, and needs nobody.
+      ['nnn', 'some refused'],
+      ['snnnn', 'some refused'],
+      ['nnnns', 'some refused'],
+      ['nll', 'some refused'],
+      ['unl', 'some refused'],
+      ['llls', 'some refused'],
+      ['ann', 'some refused'],
+      ['aann', 'some refused'],
+      ['aaann', 'nothing stored'],
+      ['nnnnuuu', 'nothing stored'],
+      ['nnnnnrrr', 'nothing stored'],
+      ['rrsrnn', 'many refused'],
+      ['nnnnuuus', 'signatures fail'],
     ];
     for (const [i, [answers, state]] of cases.entries()) {
       await tableWith(`c${i}`, { answers, atMs: now });

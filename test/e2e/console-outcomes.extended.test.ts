@@ -102,7 +102,7 @@ suite('the console shows right colours, counts and search results', () => {
     await reasons.getByText('4', { exact: true }).waitFor();
     assert.equal(await reasons.count(), 1);
     await page
-      .getByText('4 of 5 requests of the last hour were refused: they do not fit the table.')
+      .getByText('4 of 5 requests of the last hour were refused: Column n does not fit (4).')
       .waitFor({ timeout: 45_000 });
     await page.goto(`${headgate.adminUrl}/console/#/endpoints`);
     await page.getByRole('row', { name: /amounts.*4 of 5 refused/ }).waitFor();

@@ -13,6 +13,7 @@ import {
   findKept,
   findTables,
   listHandshakes,
+  isOfKept,
   listKept,
   readHandshake,
   countByTime,
@@ -44,7 +45,11 @@ import {
 } from '../../src/console/new-endpoint.ts';
 import {
   explainValidate,
+  countKeptOf,
+  isTable,
   listColumns,
+  listEventTables,
+  listReplacing,
   listDatabases,
   listGrowth,
   listReasons,
@@ -138,6 +143,11 @@ async function trapped(t: TestContext): Promise<Headgate> {
   });
   // As if it had refused more of them: then it is one of those that need somebody.
   await client.query('UPDATE headgate.traffic_since SET unauthorized = 3 WHERE unauthorized = 1');
+  await client.query(`INSERT INTO headgate.rejected_requests (received_at, relation, schema_name, table_name, door, status, code, reason, authenticated,
+      remote_address, method, target, headers, headers_left_out, cause)
+    SELECT received_at, relation, schema_name, table_name, door, status, code, reason, authenticated, remote_address, method, target, headers,
+      headers_left_out, '{"kind":"signature"}'
+    FROM headgate.rejected_requests CROSS JOIN pg_catalog.generate_series(1, 3)`);
   return headgate;
 }
 
@@ -167,6 +177,11 @@ const shown = {
   startsOfAny: startsOf(hooks, { ...rows, column: null }),
   readOrder: readOrder(hooks),
   listColumns,
+  listEventTables,
+  countKeptOf: countKeptOf(hooks),
+  countKeptOfAll: countKeptOf(null),
+  listReplacing: counted(listReplacing(isTable(hooks))),
+  listReplacingOfKept: counted(listReplacing(isOfKept(filter))),
   listDatabases,
   countEndpoints: countEndpoints({ ...noEndpointFilter, text: 'hook' }),
   listEndpoints: listEndpoints({ ...noEndpointFilter, text: 'HOOK' }),
@@ -270,7 +285,7 @@ suite('Headgate calls no functions and operators of other roles', () => {
           assert.notEqual(text.includes('"rows":[]'), true, `${name} read nothing`);
       }
     const client = await headgate.client(t);
-    assert.equal((await client.query(shown.retryBatch)).rows.length, 1);
+    assert.equal((await client.query(shown.retryBatch)).rows.length, 4);
     assert.equal((await post(port, 'retry', { filter, force: true }, token)).status, 200);
   });
 });

@@ -4,6 +4,7 @@
  */
 import type { JSX } from 'preact';
 import { readState, showGaps } from '../endpoint-list.ts';
+import { briefReason } from '../outcome-summary.ts';
 import type { TableRef } from '../statements.ts';
 import { useLoaded, useRows } from './load.ts';
 import type { ResultRow } from './load.ts';
@@ -64,7 +65,7 @@ function requestsOf(unusable: string | null, row: ResultRow | undefined): Endpoi
     return said('plain', row?.['last_at'] === null ? 'waiting for the first request' : 'quiet for an hour');
   if (state === 'stored') return said('good', 'all stored');
   const hour = countsOf(row, '');
-  return state === 'nothing stored' ? nothingStored(row, hour) : partOf(state, hour);
+  return state === 'nothing stored' ? nothingStored(row, hour) : partOf(state, hour, row);
 }
 
 interface Counts {
@@ -81,8 +82,19 @@ function countsOf(row: ResultRow | undefined, prefix: 'since_' | ''): Counts {
   return { forged, misfit, later, all: (prefix === '' ? of('stored') : 0) + forged + misfit + later };
 }
 
-/** The counts do not tell these apart; each request says which it was. */
-const byTheCheck = 'by the check: another secret, no signature, or an old timestamp';
+/** `Another secret, or changed (5)`: as far as they are kept; `refused`: how many there are. */
+function reasonsText(row: ResultRow | undefined, refused: number): string | null {
+  const reasons = JSON.parse(row?.['reasons'] ?? 'null') as readonly ResultRow[] | null;
+  if (reasons === null) return null;
+  const sum = reasons.reduce((all, { requests }) => all + Number(requests), 0);
+  return [
+    ...reasons.map((it) => `${briefReason(it)} (${digitsText(it['requests'] ?? '')})`),
+    ...(sum < refused ? [`others (${digitsText(String(refused - sum))})`] : []),
+  ].join(', ');
+}
+
+/** If the counts are all that is known. */
+const byTheCheck = 'another secret, no signature, or an old timestamp';
 
 /** Of the newest requests none was stored. */
 function nothingStored(row: ResultRow | undefined, hour: Counts): EndpointStatus {
@@ -96,10 +108,11 @@ function nothingStored(row: ResultRow | undefined, hour: Counts): EndpointStatus
         : `The last ${count} requests, since ${whenText(timeOf(row?.['since'] ?? null))}, were all refused`;
   const part = (some: number): string => `${digitsText(String(some))} of ${count}`;
   const last = hour.all === all ? '' : 'the last ';
+  const reasons = reasonsText(row, forged + misfit);
   if (forged >= misfit && forged * 2 > all)
     return {
       ...said('bad', 'failing signatures', `${last}${part(forged)}: signature fails`),
-      sentence: `${were}${forged < all ? ', most of them' : ''} ${byTheCheck}.`,
+      sentence: `${were}${forged < all ? ', most of them' : ''} by the check: ${reasons ?? byTheCheck}.`,
     };
   if (later > misfit)
     return {
@@ -108,24 +121,33 @@ function nothingStored(row: ResultRow | undefined, hour: Counts): EndpointStatus
     };
   return {
     ...said('bad', 'all refused', `${last}${part(forged + misfit)} refused`),
-    sentence: `${were}: ${all === 1 ? 'it does' : 'they do'} not fit the table.`,
+    sentence: `${were}${reasons === null ? '' : `: ${reasons}`}.`,
   };
 }
 
 /** Of the last hour. */
-function partOf(state: string, { forged, misfit, later, all }: Counts): EndpointStatus {
+function partOf(
+  state: string,
+  { forged, misfit, later, all }: Counts,
+  row: ResultRow | undefined,
+): EndpointStatus {
   const part = (count: number): string => `${digitsText(String(count))} of ${digitsText(String(all))}`;
+  const reasons = reasonsText(row, forged + misfit);
   if (state === 'signatures fail')
     return {
       ...said('bad', 'failing signatures', `${part(forged)}: signature fails`),
-      sentence: `${part(forged)} requests of the last hour were refused ${byTheCheck}.`,
+      sentence: `${part(forged)} requests of the last hour were refused by the check: ${reasons ?? byTheCheck}.`,
     };
   if (state === 'many refused')
     return {
       ...said('bad', 'many refused', `${part(forged + misfit)} refused`),
-      sentence: `${part(misfit)} requests of the last hour were refused: they do not fit the table.`,
+      sentence: `${part(misfit)} requests of the last hour were refused${reasons === null ? '' : `: ${reasons}`}.`,
     };
-  return said('warn', 'some refused', some(part, forged + misfit, later));
+  const partly = said('warn', 'some refused', some(part, forged + misfit, later));
+  // Anybody can have sent them, or a sender that has no secret yet.
+  if (forged < 3 || forged + misfit < all) return partly;
+  const sentence = `${part(forged)} requests of the last hour failed the check: ${reasons ?? byTheCheck}. Anybody can send such requests; if they are its sender’s, it has no secret to sign with yet.`;
+  return { ...partly, sentence };
 }
 
 const some = (part: (count: number) => string, refused: number, later: number): string =>

@@ -1,13 +1,26 @@
 -- Whether requests get into each webhook table: what the console, `headgate endpoints` and `headgate doctor` say of it. Two figures decide: the
 -- requests since the last one that was stored, and those of the last hour (stored, unauthorized, refused, unavailable). Below three requests nothing is
--- said. `log_problem` and `missing`: of tables that are compared with their sender's log, why it is not read, and what is missing of the hours that
+-- said, and of those that anybody can send three must be kept that only the sender is likely to have sent: they passed the check, or have a signature of
+-- the sender's that is not right (`cause`). Retried and stored ones do not count. `log_problem` and `missing`: of tables that are compared with their sender's log, why it is not read, and what is missing of the hours that
 -- reach into the last 7 days.
 CREATE OR REPLACE VIEW headgate.endpoint_states WITH (security_barrier) AS
 SELECT c.oid AS relation, n.nspname::text AS schema_name, c.relname::text AS table_name,
   CASE
-    WHEN s.since_unauthorized + s.since_refused + s.since_unavailable >= 3 AND s.last_at > now() - interval '24 hours' THEN 'nothing stored'
-    WHEN h.unauthorized >= 3 AND h.unauthorized * 2 > h.requests THEN 'signatures fail'
-    WHEN h.refused >= 3 AND h.refused * 10 > h.requests THEN 'many refused'
+    WHEN s.since_unauthorized + s.since_refused + s.since_unavailable >= 3 AND s.last_at > now() - interval '24 hours'
+      AND s.since_unavailable + (SELECT count(*) FROM (
+        SELECT FROM headgate.rejected_requests q
+        WHERE q.relation = w.relation AND q.received_at > coalesce(s.stored_at, '-infinity') AND (q.authenticated OR q.cause ->> 'kind' NOT IN ('missing', 'empty'))
+          AND q.retry_outcome IS DISTINCT FROM 'committed'
+        LIMIT 3) AS telling) >= 3 THEN 'nothing stored'
+    WHEN h.unauthorized >= 3 AND h.unauthorized * 2 > h.requests AND (SELECT count(*) FROM (
+        SELECT FROM headgate.rejected_requests q
+        WHERE q.relation = w.relation AND q.received_at > now() - interval '1 hour' AND NOT q.authenticated AND q.cause ->> 'kind' NOT IN ('missing', 'empty')
+          AND q.retry_outcome IS DISTINCT FROM 'committed'
+        LIMIT 3) AS telling) >= 3 THEN 'signatures fail'
+    WHEN h.refused >= 3 AND h.refused * 10 > h.requests AND (SELECT count(*) FROM (
+        SELECT FROM headgate.rejected_requests q
+        WHERE q.relation = w.relation AND q.received_at > now() - interval '1 hour' AND q.authenticated AND q.retry_outcome IS DISTINCT FROM 'committed'
+        LIMIT 3) AS telling) >= 3 THEN 'many refused'
     WHEN h.stored < h.requests THEN 'some refused'
     WHEN h.stored > 0 THEN 'stored'
     ELSE 'quiet' END AS state,
