@@ -57,6 +57,20 @@ suite('traffic is counted by table and minute', () => {
     assert.equal(counts.take(0, true), null);
   });
 
+  test('a request that did not arrive in time is counted, and its duration is not', () => {
+    const counts = new TrafficCounts(bounds);
+    counts.add(1, answered('committed'), minute);
+    for (const code of ['request_timeout', 'request_aborted'] as const)
+      counts.add(1, answered(code, 30_000), minute);
+    const [, , stored, , refused, , , took] = counts.take(0, true) ?? [];
+    assert.deepEqual([stored, refused], [[1], [2]]);
+    const sum = (took as string[])[0]
+      ?.replaceAll(/[{}]/g, '')
+      .split(',')
+      .reduce((all, it) => all + Number(it), 0);
+    assert.equal(sum, 1);
+  });
+
   test('traffic counts are written periodically, with bounds on tables and minutes', () => {
     const counts = new TrafficCounts(bounds);
     const add = (table: number, at: number) => counts.add(table, answered('committed'), at * minute);

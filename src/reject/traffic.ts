@@ -68,9 +68,11 @@ export class TrafficCounts {
     count.rows += answered.rows;
     count.stale += answered.stale ?? 0;
     if (answered.code === 'spooled') count.spooled += 1;
-    const found = tookBoundsMs.findIndex((bound) => answered.seconds * 1_000 <= bound);
-    const place = found === -1 ? tookBoundsMs.length : found;
-    count.took[place] = (count.took[place] ?? 0) + 1;
+    if (!isStalled(answered)) {
+      const found = tookBoundsMs.findIndex((bound) => answered.seconds * 1_000 <= bound);
+      const place = found === -1 ? tookBoundsMs.length : found;
+      count.took[place] = (count.took[place] ?? 0) + 1;
+    }
     count.lastMs = nowMs;
     this.#addSince(relation, outcome, nowMs);
   }
@@ -125,6 +127,10 @@ function newCount(relation: number, minute: number): Count {
 const noneSince = (): SinceStored['requests'] => ({ unauthorized: 0, refused: 0, unavailable: 0 });
 
 const newSince = (): SinceStored => ({ storedAtMs: null, sinceMs: null, lastMs: 0, requests: noneSince() });
+
+/** How long it took says how slow its sender was: anybody can let it take as long as is allowed. */
+const isStalled = ({ code }: CountedAnswer): boolean =>
+  code === 'request_timeout' || code === 'request_aborted';
 
 /** A sender that gets 429 sends again, as one that gets 503. */
 function outcomeOf({ code }: CountedAnswer): (typeof outcomes)[number] {
