@@ -19,6 +19,8 @@ const readRights = `
     SELECT pg_catalog.json_agg(pg_catalog.json_build_array(n.nspname, c.relname, c.oid::text)) FROM headgate.webhook_table w
     JOIN pg_catalog.pg_class c ON c.oid = w.relation JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE pg_catalog.pg_has_role(c.relowner, 'USAGE') OR (w.options ? 'readers' AND headgate.sees_table(c.oid))
+  ) END, CASE WHEN r.rolsuper THEN (
+    SELECT pg_catalog.json_agg(d.datname) FROM pg_catalog.pg_database d WHERE d.datname <> pg_catalog.current_database()
   ) END
   FROM pg_catalog.pg_roles r
   WHERE r.rolname = current_user`;
@@ -130,11 +132,12 @@ export class KnownRights {
 
 async function rightsOf(runner: SqlRunner, database: string, signal: AbortSignal): Promise<TailRights> {
   const { tables } = await runner.run({ sql: readRights, write: false, own: true }, signal);
-  const [superuser, owned] = tables[0]?.rows[0] ?? [];
+  const [superuser, owned, others] = tables[0]?.rows[0] ?? [];
   const names = JSON.parse(owned ?? '[]') as readonly (readonly [string, string, string])[];
   return {
     database,
     tables: new Map(names.map(([schema, table, oid]) => [tableKey(schema, table), Number(oid)])),
     strays: superuser === 't',
+    others: new Set(JSON.parse(others ?? '[]') as readonly string[]),
   };
 }

@@ -8,7 +8,7 @@ import type { ListAnswer, TailEvent } from './api.ts';
 import { listRequests } from './request-list.ts';
 import { anyKept } from './request-filter.ts';
 import { OutcomeTail } from './tail-source.ts';
-import { tableKey, watchTail } from './tail.ts';
+import { maySee, tableKey, watchTail } from './tail.ts';
 import type { TailRights } from './tail.ts';
 
 function answered(
@@ -352,4 +352,23 @@ test('the pages of the request list have each remembered request once, also thos
   } while (from !== null);
   assert.equal(new Set(seen.map(([, table]) => table)).size, 850);
   assert.deepEqual([seen.length, seen], [850, seen.toSorted(([a], [b]) => b - a)]);
+});
+
+test('a superuser in one database sees requests without a table, but not those to addresses of other databases', () => {
+  const rights: TailRights = {
+    database: 'shop',
+    tables: new Map(),
+    strays: true,
+    others: new Set(['dev', 'a b']),
+  };
+  const sees = (path: string): boolean => maySee(rights, line('', { path }));
+  const shown = ['/webhook/shop/public/x', '/webhook/typo/public/x', '/', '/dev', '/webhook/%E0%A4%A/x'];
+  const elsewhere = [
+    '/webhook/dev/public/x',
+    '/webhook/dev',
+    '/ingest/dev/public/x',
+    '/webhook/a%20b/public/x',
+  ];
+  assert.deepEqual([...shown, ...elsewhere].filter(sees), shown);
+  assert.equal(maySee({ ...rights, strays: false }, line('', { path: '/' })), false);
 });

@@ -19,6 +19,8 @@ export type TailRights =
       readonly tables: ReadonlyMap<string, number>;
       /** Of a superuser: every table of the database, and requests that led to no table. */
       readonly strays: boolean;
+      /** The other databases: what came to an address of theirs is shown there. */
+      readonly others?: ReadonlySet<string>;
     };
 
 export interface TailWatcher {
@@ -138,13 +140,23 @@ function seesAll(rights: TailRights | null): boolean {
 
 const byTime = (a: TailLine, b: TailLine): number => a.atMs - b.atMs;
 
-export function maySee(rights: TailRights, { database, schema, table, oid }: TailLine): boolean {
+export function maySee(rights: TailRights, { database, schema, table, oid, path = '' }: TailLine): boolean {
   if (rights === 'all') return true;
-  if (table === '') return rights.strays;
+  if (table === '') return rights.strays && rights.others?.has(databaseOf(path)) !== true;
   const own = rights.tables.get(tableKey(schema, table));
   if (rights.strays) return database === rights.database;
   // What came for an earlier table of that name is its owner's.
   return database === rights.database && own !== undefined && (oid ?? own) === own;
+}
+
+/** The first part of an endpoint's address, which begins with `/webhook/` or `/ingest/`. */
+function databaseOf(path: string): string {
+  const [, part = ''] = /^\/(?:webhook|ingest)\/([^/]*)/.exec(path) ?? [];
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 export function withoutOid(line: TailLine): TailLine {
