@@ -30,11 +30,13 @@ export function FirstDelivery({ chosen, made, came }: Props & { readonly came: (
   const [testing, setTesting] = useState(false);
   const [first, setFirst] = useState<ResultRow | null>(null);
   const looked = useRowsIf(first === null && !testing ? readFirst(made, made.names) : null, 2_000);
+  const refused = useRows(readRefusal(made), 5_000);
   const seen = lines.value.findLast((it) => it.schema === made.schema && it.table === made.table);
   const n = seen?.n ?? 0;
   useEffect(() => {
     // What arrives is looked at at once.
     if (n > 0 && first === null && !testing) looked.refresh();
+    if (n > 0) refused.refresh();
   }, [n]);
   useEffect(() => {
     const row = looked.value?.[0];
@@ -42,6 +44,7 @@ export function FirstDelivery({ chosen, made, came }: Props & { readonly came: (
     setFirst(row);
     came();
   }, [looked.value, testing]);
+  const refusal = refused.value?.[0];
   if (first !== null) return <Received chosen={chosen} made={made} row={first} />;
   return (
     <>
@@ -49,10 +52,11 @@ export function FirstDelivery({ chosen, made, came }: Props & { readonly came: (
         <span class="waiting-dot pulse" aria-hidden="true" />
         <div class="grow">
           <b>
-            Nothing has arrived at …/
-            <Name of={made.table} /> yet. Waiting for the first request …
+            {refusal === undefined ? 'Nothing has arrived' : 'Nothing has been accepted'} at …/
+            <Name of={made.table} /> yet. Waiting for the first request
+            {refusal === undefined ? '' : ' that passes'} …
           </b>
-          <Refusal made={made} chosen={chosen} turn={n} />
+          {refusal === undefined ? null : <Refusal made={made} chosen={chosen} row={refusal} />}
           <Handshake made={made} turn={n} />
         </div>
       </div>
@@ -62,11 +66,7 @@ export function FirstDelivery({ chosen, made, came }: Props & { readonly came: (
   );
 }
 
-function Refusal({ made, chosen, turn }: Props & { readonly turn: number }): JSX.Element | null {
-  const loaded = useRows(readRefusal(made), 5_000);
-  useEffect(() => (turn > 0 ? loaded.refresh() : undefined), [turn]);
-  const row = loaded.value?.[0];
-  if (row === undefined) return null;
+function Refusal({ made, chosen, row }: Props & { readonly row: ResultRow }): JSX.Element {
   const name = chosen.kind === 'sender' ? chosen.sender.name : 'The sender';
   const waits = made.waits && row['status'] === '401';
   return (
