@@ -21,15 +21,15 @@ const problemsMax = 5;
 export function Events(): JSX.Element {
   const loaded = useRows(listEventTables);
   const tables = loaded.value ?? [];
+  const { gateway: base = '', database = '' } = me.value ?? {};
   const [name, setName] = useState('');
   const [typed, setTyped] = useState<string | null>(null);
   const chosen = tables.find((row) => nameOf(row) === name) ?? tables[0];
   const columns = JSON.parse(chosen?.['columns'] ?? '[]') as readonly EventColumn[];
   const text = typed ?? sampleOf(columns);
   const lines = text.split('\n').filter((line) => line.trim() !== '');
-  const base = me.value?.gateway ?? 'http://…:8000';
   const to = {
-    database: me.value?.database ?? '',
+    database,
     schema: chosen?.['nspname'] ?? '',
     table: chosen?.['relname'] ?? '',
   };
@@ -43,8 +43,8 @@ export function Events(): JSX.Element {
         one per line, all of a call or none. Their keys are columns, also in a webhook table.
       </p>
       {loaded.failure === null ? null : <Wrong failure={loaded.failure} />}
-      {chosen === undefined ? (
-        loaded.value === null ? null : (
+      {chosen === undefined || database === '' ? (
+        loaded.value === null || chosen !== undefined ? null : (
           <p class="empty">There is no table in this database that you can look at.</p>
         )
       ) : (
