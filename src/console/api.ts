@@ -44,6 +44,8 @@ export interface SharedLogin {
 export interface Me {
   readonly role: string;
   readonly superuser: boolean;
+  /** It may create tables in some schema of the database, or schemas. */
+  readonly creates: boolean;
   readonly database: string;
   /** The login came of a link by which another one is shared: it is shared no further, and stays in its database. */
   readonly shared: boolean;

@@ -22,7 +22,7 @@ export interface RoleAnswers {
   about(
     role: string,
     database: string,
-  ): Omit<Me, 'role' | 'superuser' | 'database' | 'shared' | 'login' | 'codes' | 'keptCodes'>;
+  ): Omit<Me, 'role' | 'superuser' | 'creates' | 'database' | 'shared' | 'login' | 'codes' | 'keptCodes'>;
 }
 
 export class RoleRoutes {
@@ -36,15 +36,17 @@ export class RoleRoutes {
 
   async me(asked: Asked): Promise<void> {
     const { who } = this.#requests.ofRole(asked.request);
-    const sql =
-      'SELECT pg_catalog.current_database(), current_user, (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user)';
+    const sql = `SELECT pg_catalog.current_database(), current_user, (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user),
+  has_database_privilege(pg_catalog.current_database(), 'CREATE'::text) OR EXISTS (SELECT FROM pg_catalog.pg_namespace n
+    WHERE n.nspname NOT IN ('pg_catalog', 'pg_toast', 'information_schema', 'headgate') AND has_schema_privilege(n.oid, 'CREATE'::text))`;
     const rows = await this.#read(asked, sql);
     if (rows === null) return;
-    const [database, role, superuser] = rows[0] ?? [];
+    const [database, role, superuser, creates] = rows[0] ?? [];
     const { login } = this.#requests.session(asked.request);
     const me: Me = {
       role: role ?? who.user,
       superuser: superuser === 't',
+      creates: creates === 't',
       database: database ?? who.database,
       shared: login.maker !== null,
       login: login.id,

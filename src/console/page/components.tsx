@@ -5,7 +5,7 @@ import { agoText } from '../visible-text.ts';
 import type { Loaded } from './load.ts';
 import type { Failure } from './server.ts';
 import { to } from './route.ts';
-import { away, run } from './server.ts';
+import { away, me, run } from './server.ts';
 import type { SqlResponse } from '../api.ts';
 import { kindOf } from '../outcome-summary.ts';
 import { withoutSecrets } from '../statements.ts';
@@ -156,16 +156,28 @@ export function NewEndpoint(): JSX.Element {
       + <span class="wide-words">New endpoint</span>
     </>
   );
-  return away.value === null ? (
+  const lacking = lackingToCreate();
+  return away.value === null && lacking === null ? (
     <a class="button primary" href={to(['new'])} aria-label="New endpoint">
       {words}
     </a>
   ) : (
-    <button type="button" class="primary" aria-label="New endpoint" {...unlessAway()}>
+    <button
+      type="button"
+      class="primary"
+      aria-label="New endpoint"
+      {...unlessAway(lacking !== null, lacking ?? '')}
+    >
       {words}
     </button>
   );
 }
+
+/** Why the role cannot make an endpoint here; null: it can, or that is not known yet. */
+export const lackingToCreate = (): string | null =>
+  me.value?.creates === false
+    ? `Role ${me.value.role} may not create tables in this database: it lacks CREATE on a schema.`
+    : null;
 
 interface ActionProps {
   readonly label: string;

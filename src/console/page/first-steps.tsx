@@ -1,22 +1,43 @@
 /** Shown while there is no endpoint yet: three ways to create the first one, and an address that can be tried meanwhile. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { shellWord } from '../quote.ts';
+import { identifier, literal, shellWord } from '../quote.ts';
 import { urlOf } from './address.tsx';
-import { Code } from './components.tsx';
+import { Code, lackingToCreate } from './components.tsx';
 import { Icon } from './icons.tsx';
 import { connected } from './live.ts';
 import { to } from './route.ts';
+import { me } from './server.ts';
+import { Text } from './text.tsx';
 
 export function FirstSteps(): JSX.Element {
   // The one that "Catch anything" offers, so that what is sent to it before is not lost on another name.
   const [name] = useState(
     () => `inbox_${crypto.getRandomValues(new Uint32Array(1))[0]?.toString(16).slice(0, 4)}`,
   );
+  const lacking = lackingToCreate();
+  const sees = me.value?.superuser === true;
+  if (lacking !== null)
+    return (
+      <section class="first">
+        <h2>You have no endpoint in this database.</h2>
+        <p>
+          <Text of={lacking} max={300} /> Endpoints of other roles are not shown. Let the owner of a schema
+          grant it, or the owner of a table name you as its reader:
+        </p>
+        <Code
+          text={`GRANT CREATE ON SCHEMA public TO ${identifier(me.value?.role ?? '')};\nALTER TABLE their_table SET (readers = ${literal(me.value?.role ?? '')});`}
+          isSql
+        />
+      </section>
+    );
   return (
     <section class="first">
-      <h2>Ready. Nothing has been received yet.</h2>
-      <p class="faint">A table is an endpoint. Make one, and the first request appears here.</p>
+      <h2>{sees ? 'Ready. Nothing has been received yet.' : 'You have no endpoint in this database yet.'}</h2>
+      <p class="faint">
+        A table is an endpoint. Make one, and the first request appears here.
+        {sees ? '' : ' Endpoints of other roles are not shown.'}
+      </p>
       <div class="cards">
         <a class="card" data-row href={to(['new', 'sender'])}>
           <Icon name="endpoints" />

@@ -128,6 +128,9 @@ function Known({ health }: { readonly health: Health }): JSX.Element {
         <Figure name="rows waiting" value={digitsText(String(waitingRows))} />
       </dl>
       <h2>Answers since the start</h2>
+      <p class="faint">
+        Of all databases and roles together: /metrics says the same to anybody who can reach it.
+      </p>
       {requests.length === 0 ? (
         <div class="empty">No requests yet.</div>
       ) : (

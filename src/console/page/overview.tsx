@@ -14,13 +14,14 @@ import { FirstSteps } from './first-steps.tsx';
 import { useRows } from './load.ts';
 import { needing, needs } from './endpoint-problems.ts';
 import type { ResultRow } from './load.ts';
-import { Ago, Badge, isUnused, Listing, NewEndpoint } from './components.tsx';
+import { Ago, Badge, isUnused, lackingToCreate, Listing, NewEndpoint } from './components.tsx';
 import { Text } from './text.tsx';
 import { timeOf } from '../request-rows.ts';
 import { RangeMenu, rangeOf, sumsOf, Traffic, useCompared, useTraffic } from './time-range.tsx';
 import { LatestRequests } from './request-live.tsx';
 import { KeptOf } from './kept-of.tsx';
 import { route, to } from './route.ts';
+import { me } from './server.ts';
 import { gapWords, troublesOf } from './endpoint-problem.tsx';
 
 export function Overview(): JSX.Element {
@@ -46,7 +47,7 @@ export function Overview(): JSX.Element {
           <Traffic of={null} range={range} loaded={traffic} compared={{ ...compared, note: null }} />
         </>
       )}
-      {isNew ? null : (
+      {isNew || (tables === '0' && lackingToCreate() !== null) ? null : (
         <div class="two">
           <section class="card wide">
             <LatestRequests
@@ -177,7 +178,16 @@ function Reasons(): JSX.Element {
       <h2>
         <a href={to(['requests'], { result: 'refused' })}>Why requests were refused</a>
       </h2>
-      <Listing loaded={reasons} empty={<>Nothing was refused.</>}>
+      <Listing
+        loaded={reasons}
+        empty={
+          me.value?.superuser === false ? (
+            <>Nothing was refused at tables that you may see.</>
+          ) : (
+            <>Nothing was refused.</>
+          )
+        }
+      >
         {(rows) => (
           <>
             <KeptOf of={null} />
