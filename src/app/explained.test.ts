@@ -115,9 +115,14 @@ suite('the console explains each refusal in a sentence', () => {
   });
 
   test('the console offers a retry only of a request whose whole body is kept, and names the limit otherwise', () => {
-    const { rejectedBurst, rejectedPerSecond, rejectedBodyBytesMax } = limits;
-    const flood = new RegExp(`${rejectedBurst} are kept at once and ${rejectedPerSecond} a second`);
-    const part = new RegExp(`only the first ${rejectedBodyBytesMax / 1_024} KiB are kept`);
+    const { rejectedBurst, rejectedAuthenticBurst, rejectedPerSecond } = limits;
+    const { rejectedBodyBytesMax, rejectedAuthenticBodyBytesMax } = limits;
+    const flood = new RegExp(
+      `${rejectedAuthenticBurst.toLocaleString('en')} that passed its check and ${rejectedBurst} others are kept at once, and of each kind ${rejectedPerSecond} a second`,
+    );
+    const part = new RegExp(
+      `the first ${rejectedAuthenticBodyBytesMax / 1_048_576} MiB of .* otherwise the first ${rejectedBodyBytesMax / 1_024} KiB`,
+    );
     for (const code of ['payload_undecodable', 'row_refused', 'no_column_matched', 'key_unknown']) {
       const last = (more: Partial<ToExplain>) =>
         explain({ ...plain, code, status: 422, bytes: 100_000, ...more }).todo.at(-1);

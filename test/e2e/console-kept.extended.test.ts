@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { listReplacing } from '../../src/console/statements.ts';
+import { digitsText } from '../../src/console/visible-text.ts';
 import { openConsole } from '../support/console.ts';
 import { serious } from '../support/console-walk.ts';
 import { startHeadgate } from '../support/headgate.ts';
@@ -118,7 +119,7 @@ suite('the console says what is kept of refused requests, and what a retry repla
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);
     await client.query(`CREATE TABLE burst (must TEXT NOT NULL) ${webhook}`);
-    const sent = 400;
+    const sent = 1_600;
     for (let i = 0; i < sent; i += 50)
       await Promise.all(
         Array.from({ length: 50 }, async (_, j) =>
@@ -129,16 +130,21 @@ suite('the console says what is kept of refused requests, and what a retry repla
     const place = `${headgate.adminUrl}/console/#/dev`;
     await page.goto(`${place}/requests?result=refused&schema=public&table=burst`);
     // Counted by the database every 15 s.
-    const says = page.getByText(/^\d+ of 400 requests that were refused in the last 7 days are kept\.$/);
+    const says = page.getByText(
+      /^[\d\s]+ of 1\s600 requests that were refused in the last 7 days are kept\.$/,
+    );
     await says.waitFor({ timeout: 60_000 });
     const { rows } = await client.query<{ n: number }>(
       'SELECT count(*)::int AS n FROM headgate.rejected_requests',
     );
     const kept = rows[0]?.n ?? 0;
-    assert(kept >= 100 && kept < sent, `${kept}`);
-    assert.match(await says.innerText(), new RegExp(`^${kept} of `));
+    assert(kept >= 500 && kept < sent, `${kept}`);
+    assert.match(await says.innerText(), new RegExp(`^${digitsText(String(kept))} of `));
     await says.click();
-    await page.getByText(/100 are kept at once and 10 a second after that/).waitFor();
+    await page
+      .getByText(/1,000 that passed its check and 100 others are kept at once/)
+      .first()
+      .waitFor();
     const lines = page.locator('.lines .line');
     await within(15_000, async () => {
       const lost = lines.filter({ hasText: '· not kept' });
@@ -162,7 +168,7 @@ suite('the console says what is kept of refused requests, and what a retry repla
     // A line of which nothing is kept says why, and promises no retry.
     await lines.filter({ hasText: '· not kept' }).first().click();
     await page
-      .getByText(/Only its line is known: of the requests that a table refuses 100 are kept at once/)
+      .getByText(/Only its line is known: of the requests that a table refuses 1,000 that passed/)
       .waitFor();
     await page.getByRole('link', { name: 'Explain', exact: true }).click();
     await page.getByText('Then let its sender send it again.').waitFor();

@@ -114,7 +114,7 @@ suite('the console explains refused requests', () => {
     await page.goto(`${headgate.adminUrl}/console/#/refused/${ids[0]}`);
     await page.getByText('Then let its sender send it again.').waitFor();
     await page
-      .getByText(/only the first 64 KiB are kept, and this one is larger/)
+      .getByText(/the first 1 MiB of a refused body is kept if the request passed the check/)
       .first()
       .waitFor();
     // Of a body that is not JSON it is said where, and nothing of a check.
