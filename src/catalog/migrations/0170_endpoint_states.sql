@@ -1,0 +1,1 @@
+-- Only a view has changed: which endpoints need their owner (headgate.endpoint_states).
