@@ -7,7 +7,8 @@ import { deferred } from '../kit/promises.ts';
 import type { Deferred } from '../kit/promises.ts';
 import type { Chain, Outcome } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
-import { Lane, Pace } from './lane.ts';
+import { Pace } from './lane-rate.ts';
+import { Lane } from './lane.ts';
 import type { LanesContext } from './lane.ts';
 
 /** A lane of two requests, whose turns, clock and engine are moved by hand, with those that were given to it. */

@@ -18,7 +18,8 @@ import type { TableName } from '../observe/observations.ts';
 import { Refused, refusal } from '../errors/refusals.ts';
 import { limits as allLimits } from '../config/limits.ts';
 import type { StageContext } from '../observe/context.ts';
-import { Lane, paceOf } from './lane.ts';
+import { paceOf } from './lane-rate.ts';
+import { Lane } from './lane.ts';
 import type { LanesContext } from './lane.ts';
 import type { Limits } from '../config/limits.ts';
 

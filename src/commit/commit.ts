@@ -28,7 +28,8 @@ import { OwnerScheduler } from './owner-scheduler.ts';
 import { settleEach } from './row-at-fault.ts';
 import type { TriedGroup } from './row-at-fault.ts';
 import { GroupSharing } from './shared-transaction.ts';
-import type { GroupResult, Joined } from './shared-transaction.ts';
+import type { Joined } from './shared-transaction.ts';
+import type { GroupResult } from './sharing-tables.ts';
 import { tableStatements } from './table-statements.ts';
 
 export class Commit implements GroupCommit {

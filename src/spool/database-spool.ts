@@ -137,16 +137,6 @@ export class DatabaseSpool implements Closable {
     return this.#own;
   }
 
-  /** Requests that this process has ever kept. */
-  get taken(): number {
-    return Number(this.#own?.writer.lastSequence ?? 0n);
-  }
-
-  /** Whether senders wait until all of a table is handed over. */
-  get isAwaited(): boolean {
-    return [...this.#gates.values()].some(({ state }) => state === 'emptying');
-  }
-
   /** Of all files. */
   get bytes(): number {
     return this.#spools.reduce((sum, { segmentFiles }) => sum + segmentFiles.bytes, 0);

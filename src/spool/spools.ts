@@ -6,7 +6,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { Pace } from '../batch/lane.ts';
+import { Pace } from '../batch/lane-rate.ts';
 import type { Lanes } from '../batch/lanes.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { Snapshot } from '../catalog/database-tables.ts';
@@ -29,7 +29,7 @@ import { realFiles } from './files.ts';
 import { readKnown, remember, writeKnown } from './known-tables.ts';
 import { databaseOf, folderOf, lockSpoolFolder, spoolFolder } from './spool-folder.ts';
 import { isSpooling } from './table-order.ts';
-import { Throttle } from './table-hand-over.ts';
+import { Throttle } from './throttle.ts';
 
 export interface SpoolParts extends StageContext {
   readonly settings: Settings;
@@ -231,7 +231,8 @@ function drainerOf(kept: DatabaseSpool, parts: SpoolParts): Drainer {
   const throttle = new Throttle({
     pace: new Pace({ ...limits, groupRowsMax: limits.spoolDrainRowsMax }),
     lanes,
-    spool: kept,
+    kept: () => Number(kept.own?.writer.lastSequence ?? 0n),
+    isAwaited: () => [...kept.gates].some(({ state }) => state === 'emptying'),
     clock,
     limits,
   });

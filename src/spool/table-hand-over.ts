@@ -4,13 +4,8 @@
  * (commit/hand-over.ts). What was not stored is tried again in another way (hand-over-failure.ts). Returns whether all of them have
  * arrived, and if not why.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import type { SpoolCommit } from '../commit/hand-over.ts';
 import { limits } from '../config/limits.ts';
-import type { Pace } from '../batch/lane.ts';
-import type { Lanes } from '../batch/lanes.ts';
-import type { StageContext } from '../observe/context.ts';
-import type { DatabaseSpool } from './database-spool.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
 import type { TableName } from '../observe/observations.ts';
@@ -21,6 +16,7 @@ import type { FailureStages, HandOverQueue, SlowTables, Step } from './hand-over
 import { behind, decodeEach, decodeRecord, requestsOf } from './kept-request.ts';
 import type { Sealed, SpooledMember, SpooledTable } from './kept-request.ts';
 import type { ReadPosition } from './spool.ts';
+import type { Throttle } from './throttle.ts';
 
 /** What the hand-over of all tables of a database works with. */
 export interface HandOverStages extends FailureStages {
@@ -201,83 +197,5 @@ export class TableHandOver {
       bytes += made.bytes;
     }
     return { group: members.length === 0 ? null : { target, members, rows, bytes }, refused };
-  }
-}
-
-/** What the throttle goes by. */
-export interface ThrottleInput extends Omit<StageContext, 'observe'> {
-  /** Learns from the time that each group took. */
-  readonly pace: Pick<Pace, 'groupRows' | 'record'>;
-  /** `taken`: requests that have ever gone to a lane; those of tables that are handed over do not. */
-  readonly lanes: Pick<Lanes, 'taken'>;
-  readonly spool: Pick<DatabaseSpool, 'taken' | 'isAwaited'>;
-}
-
-const unreferenced = (ms: number): Promise<void> => delay(ms, undefined, { ref: false });
-
-/**
- * Limits how much of the engine and of this process a hand-over takes, so that other tables hardly notice it: while requests go to their
- * lanes, groups are small, and a rest that is longer than the group took follows each. Not if it would then never end: what is kept must
- * become less. Nor while senders wait for the end of it.
- */
-export class Throttle {
-  readonly #watched: ThrottleInput;
-  readonly #pause: (ms: number) => Promise<void>;
-  #direct: number;
-  #isBeside = false;
-  /** When the rates were last compared, and the count of kept requests then. */
-  #sinceMs: number;
-  #kept: number;
-  #handedOver = 0;
-  #isAhead = true;
-  #restMs = 0;
-
-  /** `pause`: resolves after so many ms. */
-  constructor(watched: ThrottleInput, pause = unreferenced) {
-    this.#watched = watched;
-    this.#pause = pause;
-    this.#direct = watched.lanes.taken;
-    this.#kept = watched.spool.taken;
-    this.#sinceMs = watched.clock();
-  }
-
-  /** How many rows a group may have now. */
-  groupRows(): number {
-    const { pace, limits } = this.#watched;
-    return this.#isGentle ? Math.min(pace.groupRows, limits.spoolGentleRowsMax) : pace.groupRows;
-  }
-
-  /** Resolves when a group may be handed over: after a rest, while requests of other tables go to their lanes. */
-  async rest({ into }: Group['target']): Promise<void> {
-    // Another database takes them.
-    if (into === undefined && this.#isGentle && this.#restMs > 0) await this.#pause(this.#restMs);
-  }
-
-  /** A group was handed over, or was tried to be, and that took so many ms. */
-  record({ target, rows }: Pick<Group, 'target' | 'rows'>, ms: number): void {
-    if (target.into !== undefined) return;
-    const { pace, lanes, limits } = this.#watched;
-    pace.record(rows, ms);
-    this.#restMs = Math.min(ms * limits.spoolGentleRests, limits.spoolGentleRestMaxMs);
-    const now = lanes.taken;
-    this.#isBeside = now > this.#direct;
-    this.#direct = now;
-    this.#handedOver += rows;
-    this.#look();
-  }
-
-  get #isGentle(): boolean {
-    return this.#isBeside && this.#isAhead && !this.#watched.spool.isAwaited;
-  }
-
-  #look(): void {
-    const { clock, spool, limits } = this.#watched;
-    const nowMs = clock();
-    if (nowMs - this.#sinceMs < limits.spoolGentleLookMs) return;
-    const come = spool.taken - this.#kept;
-    this.#isAhead = this.#handedOver >= come * limits.spoolGentleLead;
-    this.#sinceMs = nowMs;
-    this.#kept += come;
-    this.#handedOver = 0;
   }
 }

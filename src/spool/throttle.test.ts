@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { unusableTarget } from '../catalog/target.ts';
 import { limits } from '../config/limits.ts';
-import { Throttle, type ThrottleInput } from './table-hand-over.ts';
+import { Throttle, type ThrottleInput } from './throttle.ts';
 
 /** Nothing of it is looked at but how many rows it has, and that its target is a table here. */
 const groupOf = (rows: number) => ({
@@ -17,7 +17,7 @@ const { spoolGentleRowsMax, spoolGentleRests, spoolGentleRestMaxMs, spoolGentleL
 const most = 16_384;
 
 function restrained() {
-  const state = { direct: 0, taken: 0, isAwaited: false, ms: 0, rested: 0 };
+  const state = { direct: 0, kept: 0, awaited: false, ms: 0, rested: 0 };
   const pause = (ms: number) => {
     state.rested = ms;
     return Promise.resolve();
@@ -29,7 +29,8 @@ function restrained() {
         return state.direct;
       },
     },
-    spool: state,
+    kept: () => state.kept,
+    isAwaited: () => state.awaited,
     clock: () => state.ms,
     limits,
   };
@@ -64,17 +65,17 @@ test('the spool throttle does not pause before the last requests', async () => {
   state.direct = 1;
   await group(10, 5);
   state.direct = 2;
-  state.isAwaited = true;
+  state.awaited = true;
   assert.deepEqual(await group(10, 5), [0, most]);
   state.direct = 3;
-  state.isAwaited = false;
+  state.awaited = false;
   assert.deepEqual(await group(10, 5), [5 * spoolGentleRests, spoolGentleRowsMax]);
 });
 
 test('the spool throttle drains at full speed when requests arrive nearly as fast', async () => {
   const { state, group } = restrained();
   const second = async (come: number, handedOver: number) => {
-    state.taken += come;
+    state.kept += come;
     state.direct += 1;
     return (await group(handedOver, spoolGentleLookMs))[1];
   };
