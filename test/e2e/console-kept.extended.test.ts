@@ -147,12 +147,12 @@ suite('the console says what is kept of refused requests, and what a retry repla
       .waitFor();
     const lines = page.locator('.lines .line');
     await within(15_000, async () => {
-      const lost = lines.filter({ hasText: '· not kept' });
+      const lost = lines.filter({ hasText: 'not kept ·' });
       assert((await lost.count()) > 0);
       assert.equal(await lost.locator('input').count(), 0);
       assert.equal(
         await lines
-          .filter({ hasNotText: '· not kept' })
+          .filter({ hasNotText: 'not kept ·' })
           .filter({ hasNot: page.locator('input') })
           .count(),
         0,
@@ -166,7 +166,7 @@ suite('the console says what is kept of refused requests, and what a retry repla
     }
     assert.deepEqual(await serious(page), []);
     // A line of which nothing is kept says why, and promises no retry.
-    await lines.filter({ hasText: '· not kept' }).first().click();
+    await lines.filter({ hasText: 'not kept ·' }).first().click();
     await page
       .getByText(/Only its line is known: of the requests that a table refuses 1,000 that passed/)
       .waitFor();

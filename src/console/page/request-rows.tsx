@@ -260,8 +260,8 @@ export function Line({
             <Text of={row.event} max={60} /> ·{' '}
           </span>
         )}
+        {lost ? <span class="faint">not kept · </span> : null}
         <Text of={brief} max={80} />
-        {lost ? <span class="faint"> · not kept</span> : null}
       </td>
       <td class="size right">{row.bytes === null ? '' : sizeText(row.bytes)}</td>
       <td class="took right">{row.ms === 0 ? '' : msText(row.ms)}</td>
