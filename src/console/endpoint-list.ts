@@ -58,7 +58,10 @@ const stateOf = (of: string): string =>
     .map((column) => `${of}.${column}`)
     .join(', ');
 
-/** Why the requests that its state is about were refused, as far as they are kept: at most three reasons, as rows of listReasons. */
+/** How many reasons a sentence about an endpoint has. */
+export const reasonsMax = 3;
+
+/** Why the requests that its state is about were refused, as far as they are kept, as rows of listReasons. */
 const reasonsIn = (of: string, oid: string): string => `(SELECT pg_catalog.json_agg(k) FROM (
     SELECT r.status::text AS status, r.code, (pg_catalog.array_agg(r.reason ORDER BY r.id DESC))[1] AS reason,
       (pg_catalog.array_agg(r.cause::text ORDER BY r.id DESC))[1] AS cause, count(*)::text AS requests
@@ -67,7 +70,7 @@ const reasonsIn = (of: string, oid: string): string => `(SELECT pg_catalog.json_
       AND r.received_at > CASE ${of}.state WHEN 'nothing stored'::text THEN coalesce(${of}.stored_at, '-infinity') ELSE now() - interval '1 hour' END
     GROUP BY r.status, r.code, ${reasonOf('r')}
     ORDER BY count(*) DESC, max(r.id) DESC
-    LIMIT 3
+    LIMIT ${reasonsMax}
   ) k) AS reasons`;
 
 /** Of one table: headgate.endpoint_states. */

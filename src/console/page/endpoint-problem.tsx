@@ -3,7 +3,7 @@
  * were refused. From the checks that this Headgate has read and `headgate.endpoint_states`, which decides.
  */
 import type { JSX } from 'preact';
-import { readState, showGaps } from '../endpoint-list.ts';
+import { readState, reasonsMax, showGaps } from '../endpoint-list.ts';
 import { briefReason } from '../outcome-summary.ts';
 import type { TableRef } from '../statements.ts';
 import { useLoaded, useRows } from './load.ts';
@@ -89,7 +89,9 @@ function reasonsText(row: ResultRow | undefined, refused: number): string | null
   const sum = reasons.reduce((all, { requests }) => all + Number(requests), 0);
   return [
     ...reasons.map((it) => `${briefReason(it)} (${digitsText(it['requests'] ?? '')})`),
-    ...(sum < refused ? [`others (${digitsText(String(refused - sum))})`] : []),
+    ...(sum < refused
+      ? [`${reasons.length < reasonsMax ? 'not kept' : 'others'} (${digitsText(String(refused - sum))})`]
+      : []),
   ].join(', ');
 }
 
