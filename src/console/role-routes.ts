@@ -38,7 +38,7 @@ export class RoleRoutes {
     const { who } = this.#requests.ofRole(asked.request);
     const sql = `SELECT pg_catalog.current_database(), current_user, (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user),
   has_database_privilege(pg_catalog.current_database(), 'CREATE'::text) OR EXISTS (SELECT FROM pg_catalog.pg_namespace n
-    WHERE n.nspname NOT IN ('pg_catalog', 'pg_toast', 'information_schema', 'headgate') AND has_schema_privilege(n.oid, 'CREATE'::text))`;
+    WHERE n.nspname NOT IN ('pg_catalog', 'pg_toast', 'information_schema') AND has_schema_privilege(n.oid, 'CREATE'::text))`;
     const rows = await this.#read(asked, sql);
     if (rows === null) return;
     const [database, role, superuser, creates] = rows[0] ?? [];
