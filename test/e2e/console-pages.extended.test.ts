@@ -354,7 +354,7 @@ suite("the console's pages work in Chromium", () => {
           rows.filter(({ relname }) => offered.includes(relname)),
           [],
         );
-        await page.getByLabel('Documents, one per line').fill('{"a":1}');
+        await page.getByLabel('Documents, one per line').fill('{"data":{"a":1}}');
         await page.getByText('1 document', { exact: true }).waitFor();
       },
     );
