@@ -36,6 +36,7 @@ export class RoleRoutes {
 
   async me(asked: Asked): Promise<void> {
     const { who } = this.#requests.ofRole(asked.request);
+    // It names nothing of the catalog: the database may have none.
     const sql = `SELECT pg_catalog.current_database(), current_user, (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user),
   has_database_privilege(pg_catalog.current_database(), 'CREATE'::text) OR EXISTS (SELECT FROM pg_catalog.pg_namespace n
     WHERE n.nspname NOT IN ('pg_catalog', 'pg_toast', 'information_schema') AND has_schema_privilege(n.oid, 'CREATE'::text))`;

@@ -218,7 +218,7 @@ WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT IN ('pg_catalog',
 ORDER BY n.nspname <> 'public', n.nspname, c.relname
 LIMIT 500`;
 
-/** Tables into which the events gateway can write, and the columns that a document fills. */
+/** Tables into which the events gateway can write, and the columns that a document fills; also in a database without the catalog. */
 export const listEventTables = `SELECT n.nspname, c.relname,
   (SELECT pg_catalog.json_agg(pg_catalog.json_build_object('name', a.attname, 'kind', t.typcategory, 'type', b.typname,
       'label', (SELECT e.enumlabel FROM pg_enum e WHERE e.enumtypid = b.oid ORDER BY e.enumsortorder LIMIT 1),
@@ -228,7 +228,7 @@ export const listEventTables = `SELECT n.nspname, c.relname,
    WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' AND a.attidentity <> 'a') AS columns
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE (c.relkind IN ('r', 'p') OR c.relkind = 'v' AND pg_relation_is_updatable(c.oid, false) & 8 = 8)
-  AND n.nspname NOT IN ('pg_catalog', 'pg_toast', 'information_schema', 'headgate')
+  AND n.nspname NOT IN ('pg_catalog', 'pg_toast', 'information_schema')
   AND has_schema_privilege(n.oid, 'USAGE') AND has_any_column_privilege(c.oid, 'SELECT')
 ORDER BY n.nspname <> 'public', n.nspname, c.relname
 LIMIT 500`;

@@ -75,6 +75,14 @@ test('the calls of the console’s events page store rows of the table and the d
       assert.equal(good, stdout.startsWith('{"rows":'), `${name} ${document}: ${verdict} / ${stdout}`);
     }
   }
+  // Also of a database in which there is nothing of Headgate yet.
+  await first.query('CREATE DATABASE bare');
+  await (await headgate.clientAs(t, 'root', 'bare')).query('CREATE TABLE only_here (a INT)');
+  await page.goto(`${headgate.adminUrl}/console/#/bare/events`);
+  await page.getByRole('option', { name: 'only_here' }).waitFor({ state: 'attached' });
+  assert.match(await offered.innerText(), /name=public.only_here&database=bare/);
+  await page.goto(`${headgate.adminUrl}/console/#/shop/events`);
+  await page.getByLabel('Table').selectOption({ label: '"Order"' });
   for (const width of [1280, 390]) {
     await page.setViewportSize({ width, height: 900 });
     await field.fill('{"sensor":"a"}');

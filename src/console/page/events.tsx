@@ -20,7 +20,8 @@ const problemsMax = 5;
 
 export function Events(): JSX.Element {
   const loaded = useRows(listEventTables);
-  const tables = loaded.value ?? [];
+  // Headgate's own are written by nobody else.
+  const tables = (loaded.value ?? []).filter((row) => row['nspname'] !== 'headgate');
   const { gateway: base = '', database = '' } = me.value ?? {};
   const [name, setName] = useState('');
   const [typed, setTyped] = useState<string | null>(null);
