@@ -270,7 +270,7 @@ export const requestLimits = {
 
   /** How much of the body of a refused request is kept, in bytes. */
   rejectedBodyBytesMax: 64 * 1024,
-  /** The same of a request that VALIDATE had accepted: its owner may want to retry it, which takes all of it. */
+  /** The same of a request that a VALIDATE had accepted: its owner may want to retry it, which takes all of it. */
   rejectedAuthenticBodyBytesMax: 1024 * 1024,
   /** How much of the reason is kept, in characters. */
   rejectedReasonCharsMax: 1_000,

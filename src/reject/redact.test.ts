@@ -149,18 +149,27 @@ test('the queue of rejected requests is bounded in entries and bytes, keeps the 
   assert.deepEqual([times(), times(), times()], [[1, 2], [3], []]);
   const whole = Buffer.alloc(1_000_000, 1);
   const bytes = rows({
-    rejectedWaitingBytesMax: 150_000,
-    rejectedAuthenticBodyBytesMax: 65_536,
+    rejectedWaitingBytesMax: 300_000,
+    rejectedAuthenticBodyBytesMax: 131_072,
     rejectedBatchBytesMax: 10,
   });
+  const accepted = request({ body: whole, target: { ...target(), check: () => true } });
   assert.deepEqual(
-    [1, 2, 3].map(() => bytes.push(request({ body: whole }))),
+    [1, 2, 3].map(() => bytes.push(accepted)),
     [true, true, false],
   );
   const [first, ...more] = bytes.takeBatch().map(({ description }) => description);
   assert.deepEqual(more, [], 'one is taken even where it is larger than a batch');
-  assert.equal(first?.body?.length, 65_536);
+  assert.equal(first?.body?.length, 131_072);
   assert.notEqual(first?.body?.buffer, whole.buffer);
   assert.equal(first?.bodyBytes, 1_000_000);
-  assert.equal(bytes.push(request({ body: whole })), true, 'there is room again');
+  assert.equal(bytes.push(accepted), true, 'there is room again');
+  const cut = rows({});
+  const open = request({ body: whole, target: { ...target(), check: null } });
+  for (const it of [open, { ...accepted, authenticated: false }]) cut.push(it);
+  assert.deepEqual(
+    cut.takeBatch().map(({ description }) => description.body?.length),
+    [limits.rejectedBodyBytesMax, limits.rejectedBodyBytesMax],
+    'of a table without VALIDATE, which takes requests of anybody, as of forged requests',
+  );
 });

@@ -54,7 +54,9 @@ export class RejectedRows {
   /** False: there is no room for it. Copies the part of the body that is kept, and does not hold the rest. */
   push(request: RejectedRequest): boolean {
     const { limits } = this.#context;
-    const most = request.authenticated ? limits.rejectedAuthenticBodyBytesMax : limits.rejectedBodyBytesMax;
+    // Whoever reaches a table without VALIDATE must not displace what is kept of other tables with a few large bodies.
+    const isAccepted = request.authenticated && request.target.check !== null;
+    const most = isAccepted ? limits.rejectedAuthenticBodyBytesMax : limits.rejectedBodyBytesMax;
     const keeps = Math.min(request.body?.length ?? 0, most);
     const bytes = limits.requestCostBytes + textBytes(request) + keeps;
     if (this.#waiting.length >= limits.rejectedWaitingMax) return false;

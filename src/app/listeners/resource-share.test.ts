@@ -23,6 +23,9 @@ test('listener processes share the bounds that a single one has alone', () => {
     assert.ok(share.commitConnectionsMax >= 2 && share.commitConnectionsMax <= 4);
     assert.ok(share.rejectedBurst * of < limits.rejectedBurst + of);
     assert.ok(share.rejectedPerSecond >= 1);
+    // The largest request that is kept fits, with its headers.
+    const head = limits.headersBytesMax + limits.requestCostBytes;
+    assert.ok(share.rejectedWaitingBytesMax >= limits.rejectedAuthenticBodyBytesMax + head);
     assert.equal(share.laneRowsMax, limits.laneRowsMax);
   }
 });

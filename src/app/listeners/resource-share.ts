@@ -25,7 +25,11 @@ export function shareOf(limits: Limits, of: number, bodyBytesMax: number): Limit
     bodiesInFlightBytesMax: part(limits.bodiesInFlightBytesMax, 2 * bodyBytesMax),
     commitConnectionsMax: part(limits.commitConnectionsMax, limits.listenerCommitConnectionsMin),
     rejectedWaitingMax: part(limits.rejectedWaitingMax, 1),
-    rejectedWaitingBytesMax: part(limits.rejectedWaitingBytesMax, limits.rejectedBatchBytesMax),
+    // A batch waits, and the largest request that is kept.
+    rejectedWaitingBytesMax: part(
+      limits.rejectedWaitingBytesMax,
+      limits.rejectedBatchBytesMax + limits.rejectedAuthenticBodyBytesMax,
+    ),
     rejectedBurst: part(limits.rejectedBurst, 1),
     rejectedAuthenticBurst: part(limits.rejectedAuthenticBurst, 1),
     rejectedPerSecond: part(limits.rejectedPerSecond, 1),
