@@ -61,9 +61,7 @@ export class ParserEvents<E extends Exchange> {
   /** A request, of which the body may still arrive. `awaitsContinue`: as of Incoming. */
   #request(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): void {
     const connection = this.#connections.all.get(request.socket);
-    // Otherwise the answer that closes this connection is already decided. A body that nobody reads would stop the reading of its socket: its sender could
-    // not send the rest, and nobody would see that it has gone.
-    if (connection === undefined || connection.ending) return void request.resume();
+    if (connection === undefined || connection.ending) return skip(request, connection);
     const exchange = this.#begin(connection, request, response, awaitsContinue);
     const { passedOver } = connection;
     connection.passedOver = null;
@@ -74,7 +72,7 @@ export class ParserEvents<E extends Exchange> {
   /** A request that expects something else than `100-continue`. */
   #expectation(request: IncomingMessage, response: ServerResponse): void {
     const connection = this.#connections.all.get(request.socket);
-    if (connection === undefined || connection.ending) return void request.resume();
+    if (connection === undefined || connection.ending) return skip(request, connection);
     this.#begin(connection, request, response, true).refuse(refusal('expectation_failed'), true);
   }
 
@@ -157,6 +155,15 @@ export class ParserEvents<E extends Exchange> {
     const reply = this.#handler.words(why, connection);
     connection.endWithMessage(() => rawMessage(isHead ? { ...reply, body: '' } : reply, this.#context.now()));
   }
+}
+
+/**
+ * A request after the answer that closes its connection. A body that nobody reads would stop the reading of its socket: its sender could not send the
+ * rest, and nobody would see that it has gone. Of what follows no request is made: Node would keep thousands of them until the connection ends.
+ */
+function skip(request: IncomingMessage, connection: Connection | undefined): void {
+  connection?.parser.stopParsing();
+  request.resume();
 }
 
 /**
