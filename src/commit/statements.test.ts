@@ -6,7 +6,7 @@ import type { Column, Shape } from '../types/shape.ts';
 import type { Rows } from '../types/rows.ts';
 import { withNulls, probeStatement } from './value-at-fault.ts';
 import { PreparedStatements, toStatement } from './commit-connection.ts';
-import { toRuns } from './table-statements.ts';
+import { toRuns } from './row-runs.ts';
 import { removeStatement, storeStatement } from './statements.ts';
 import { executeMessages } from './wire-message.ts';
 
