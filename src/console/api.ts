@@ -183,7 +183,9 @@ export interface ListCounts {
 }
 
 /** `id`: `r` and a number: refused and kept; `h`: a handshake that was kept; otherwise one that a process remembers. */
-export interface ListedRequest extends Omit<TailLine, 'oid'> {
+export interface ListedRequest extends Omit<TailLine, 'oid' | 'door'> {
+  /** `spool`: accepted while the database was away, and refused afterwards. */
+  readonly door: TailLine['door'] | 'spool';
   /** Of those that were kept. */
   readonly reason: string | null;
   readonly cause: Cause | null;

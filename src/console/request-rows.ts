@@ -21,7 +21,7 @@ export function rejectedRow(row: RowOfTexts): ListedRequest {
     database: '',
     schema: text('schema_name'),
     table: text('table_name'),
-    door: row['door'] === 'websocket' ? 'websocket' : 'http',
+    door: text('door') as ListedRequest['door'],
     status: Number(text('status')),
     code: text('code'),
     rows: 0,
