@@ -48,6 +48,7 @@ test('a sender that resets its connection after an early answer is not counted a
     'half of a large body': [head('none', 'Content-Length: 300000'), half],
     'half of a chunk': [head('none', 'Transfer-Encoding: chunked'), `ffff\r\n${'x'.repeat(30_000)}`],
     'a large body, and half of the next one': [large, head('t', 'Content-Length: 300000') + half],
+    'a large body, and many small ones': [large, `${head('t', 'Content-Length: 1')}1`.repeat(500)],
     'a large body, and a next one that expects something': [
       large,
       head('t', 'Expect: else\r\nContent-Length: 300000') + half,
