@@ -114,3 +114,15 @@ test("events answered 200 are stored although the COMMIT's reply is lost or alte
     assert.deepEqual(await send(), { status: 200, code: undefined }, sqlstate);
   }
 });
+
+test('a body whose rows are refused one by one is answered in time, whether or not its last line has an end', async (t) => {
+  // A clock on which the time for an answer is over within a second.
+  const clock = () => 30 * performance.now();
+  const gateway = await openTestGateway(t, await testDatabase(t), { clock });
+  await gateway.rows('CREATE TABLE t (id int CHECK (id < 0))');
+  const lines = Array.from({ length: 6_000 }, (_, id) => `{"id":${id}}`).join('\n');
+  for (const end of ['\n', '']) {
+    const { status, json } = await gateway.events('name=t&on_error=skip', `${lines}${end}`);
+    assert.deepEqual([status, json.code], [503, 'deadline'], JSON.stringify(end));
+  }
+});

@@ -467,12 +467,13 @@ async function storeAll(
   skipped: Skipped | null,
 ): Promise<void> {
   let storing: Promise<void> = Promise.resolve();
-  for await (const rows of body.chunks(target, skipped)) {
+  // From then on the sender waits: also while rows before the last ones are stored, or tried one by one.
+  const arrived = () => transaction.hurry(limits.eventsDeadlineMs);
+  for await (const rows of body.chunks(target, skipped, arrived)) {
     await storing;
     storing = transaction.store(rows).then(() => freeStore(rows.documents.bytes));
     // Awaited in the next round; until then a rejection must not count as unhandled.
     storing.catch(() => {});
   }
-  transaction.hurry(limits.eventsDeadlineMs);
   await storing;
 }

@@ -42,8 +42,11 @@ export class LargeBody {
     return null;
   }
 
-  /** The rows of a large body, chunk by chunk. The consumer owns their memory, and may free it. */
-  async *chunks(target: Target, skipped: Skipped | null): AsyncGenerator<Rows> {
+  /**
+   * The rows of a large body, chunk by chunk. The consumer owns their memory, and may free it. `arrived`: called once, when the last byte has been read and
+   * the sender waits; rows may follow.
+   */
+  async *chunks(target: Target, skipped: Skipped | null, arrived: () => void): AsyncGenerator<Rows> {
     let head = this.#head;
     this.#head = Buffer.of();
     let ended = false;
@@ -51,6 +54,7 @@ export class LargeBody {
     if (beginsObject(head)) {
       // One object over several lines must be held whole.
       ({ bytes: head, ended } = await this.#collect([head], limits.eventsLineBytesMax));
+      if (ended) arrived();
       if (ended && isObjectOverLines(head)) {
         const rows = objectOf(target, head, skipped);
         if (rows !== null) yield rows;
@@ -68,6 +72,7 @@ export class LargeBody {
       }
       if (ended) break;
       ({ bytes: chunk, ended } = await this.#collect([], limits.eventsChunkBytesMax));
+      if (ended) arrived();
     }
     const last = splitter.end();
     const rows = last === null ? null : rowsOf(target, last, skipped);
