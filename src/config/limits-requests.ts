@@ -310,6 +310,8 @@ export const requestLimits = {
   rejectedHeartbeatMs: 5_000,
   /** Retries that run at one time, per database. */
   rejectedRetriesMax: 64,
+  /** Bytes of their bodies; one larger body goes alone. */
+  rejectedRetriedBytesMax: 8 * 1024 * 1024,
 
   /** Tables of one database whose requests one process counts by minute. */
   trafficTablesMax: 1_000,

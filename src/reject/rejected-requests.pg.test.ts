@@ -327,6 +327,34 @@ function rejectsOn(bin: string): void {
     assert.equal((await retried).outcome, 'committed');
   });
 
+  test('retries of large requests run a few at a time, and one larger than the bound alone', async (t) => {
+    const client = await connect(t, server);
+    const target = await makeTable(client, 't');
+    let running = 0;
+    const most: number[] = [];
+    const retry = async (): Promise<Outcome> => {
+      running += 1;
+      most.push(running);
+      await new Promise(setImmediate);
+      running -= 1;
+      return { kind: 'committed', rows: 1 };
+    };
+    const { rejects, settled, spy } = openRejects(t, server, {
+      retry,
+      limits: { rejectedRetriedBytesMax: 1_000 },
+    });
+    rejects.serve('postgres');
+    for (const bytes of [5_000, 400, 400, 400, 400])
+      rejects.keep(refused(target, { body: Buffer.alloc(bytes) }));
+    await settled(5);
+    await client.query('select headgate.retry_rejected(id) from headgate.rejected_requests');
+    rejects.retryAsked('postgres');
+    await within(5_000, async () =>
+      assert.equal(spy.seen.filter(({ kind }) => kind === 'rejected.retried').length, 5),
+    );
+    assert.deepEqual(most, [1, 1, 2, 3, 1]);
+  });
+
   test('rejected requests that are incomplete or from a WebSocket are not retried', async (t) => {
     const client = await connect(t, server);
     const target = await makeTable(client, 't');

@@ -280,7 +280,7 @@ class Journal {
 /**
  * Retries that owners ask for: headgate.retry_rejected() (catalog/functions/rejected.sql) marks a row of headgate.rejected_requests as `waiting` and
  * notifies, and `Rejects.retryAsked` wakes the journal. Runs each request through the stages again and writes its outcome into its row: all that wait,
- * `rejectedRetriesMax` at a time, or until `signal` is aborted. Throws what the session throws.
+ * `rejectedRetriesMax` at a time and `rejectedRetriedBytesMax` of bodies, or until `signal` is aborted. Throws what the session throws.
  */
 async function runAskedRetries(
   session: JournalSession,
@@ -290,7 +290,11 @@ async function runAskedRetries(
 ): Promise<void> {
   if (retry === null) return;
   while (!signal.aborted) {
-    const { rows } = await session.query<TakenRow>(takeRetries, [limits.rejectedRetriesMax]);
+    const { rejectedRetriesMax, rejectedRetriedBytesMax } = limits;
+    const { rows } = await session.query<TakenRow>(takeRetries, [
+      rejectedRetriesMax,
+      rejectedRetriedBytesMax,
+    ]);
     if (rows.length === 0) return;
     // UPDATE … RETURNING keeps no order.
     const taken = rows.toSorted((a, b) => (BigInt(a.id) < BigInt(b.id) ? -1 : 1));
@@ -362,13 +366,16 @@ interface SettledRetry {
   readonly engineError: string | null;
 }
 
-/** Marked before they run, and waited for: a retry that may have stored its rows is never begun again automatically. */
+/** $1: how many; $2: of how many bytes, but for the last. Marked before they run, and waited for: a retry that may have stored its rows is never begun again automatically. */
 const takeRetries = `
+with waiting as materialized (
+  select q.id, coalesce(pg_catalog.octet_length(q.body), 0) as bytes from headgate.rejected_requests q
+  where q.retry_outcome = 'waiting' order by q.id limit $1 for update skip locked
+), taken as (
+  select w.id from (select id, pg_catalog.sum(bytes) over (order by id) - bytes as before from waiting) w where w.before < $2::int8
+)
 update headgate.rejected_requests r set retry_outcome = 'running', retried_at = pg_catalog.now()
-from (
-  select q.id from headgate.rejected_requests q where q.retry_outcome = 'waiting'
-  order by q.id limit $1 for update skip locked
-) as taken, pg_catalog.pg_class c, pg_catalog.pg_namespace n
+from taken, pg_catalog.pg_class c, pg_catalog.pg_namespace n
 where r.id = taken.id and c.oid = r.relation and n.oid = c.relnamespace
 returning r.id::text, c.oid::text as oid, n.nspname::text as schema, c.relname::text as "table", r.method, r.target, r.headers,
   r.headers_left_out, r.received_at, r.remote_address, r.body, r.body_bytes::text, r.authenticated or r.retry_forced as allowed,
