@@ -6,7 +6,7 @@ import { Spy } from '../../test/support/postgres.ts';
 import { rowsOf, targetOf } from '../../test/support/rows.ts';
 import { limits } from '../config/limits.ts';
 import type { Group } from '../types/rows.ts';
-import type { Target } from '../types/target.ts';
+import type { Into, Target } from '../types/target.ts';
 import { Commit } from './commit.ts';
 import { connectionOf } from './commit-connection.ts';
 import type { CommitContext } from './session.ts';
@@ -35,13 +35,13 @@ function room() {
     sharesWriters: () => false,
     sizeOf: () => 1,
   };
-  const commit = new Commit({
+  const context: CommitContext = {
     pools: pools as CommitContext['pools'],
     clock: () => 0,
     observe: spy.observe,
     limits: { ...limits, sharedTransactionsMax: 1 },
-  });
-  return { commit, log, spy };
+  };
+  return { context, commit: new Commit(context), log, spy };
 }
 
 const plain = { ...targetOf().code, functionsIn: 'headgate' } as const;
@@ -72,4 +72,25 @@ suite('work on a group that throws', () => {
       await Promise.all([first, second]);
       assert.deepEqual(log, ['lent', 'closed', 'lent', 'closed']);
     });
+
+  test('a group whose rows go to another server, and on which work throws, has an outcome', async () => {
+    const { context, spy } = room();
+    const into: Into = {
+      key: 'k',
+      host: 'elsewhere',
+      port: 4566,
+      user: 'root',
+      password: '',
+      database: 'dev',
+      tls: 'none',
+      passwordRequired: false,
+    };
+    const elsewhere = { commit: () => Promise.reject(new Error('a bug')) };
+    const [outcome] = await new Commit(context, elsewhere).commit(groupOf(targetOf({ into })));
+    assert(outcome?.kind === 'unknown' && outcome.refusal.code === 'internal');
+    assert.deepEqual(
+      spy.seen.map(({ kind }) => kind),
+      ['group.unknown'],
+    );
+  });
 });

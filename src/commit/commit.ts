@@ -60,9 +60,13 @@ export class Commit implements GroupCommit {
   }
 
   async #away(group: Group, elsewhere: Pick<IntoRisingWave, 'commit'>): Promise<readonly Outcome[]> {
-    const outcomes = await elsewhere.commit(group);
-    tellIgnored(this.#context.observe, group, outcomes);
-    return outcomes;
+    try {
+      const outcomes = await elsewhere.commit(group);
+      tellIgnored(this.#context.observe, group, outcomes);
+      return outcomes;
+    } catch (error) {
+      return this.#failed(group, error);
+    }
   }
 
   /** With small groups of other tables that come at the same moment; a lone group goes alone at once. */
