@@ -290,8 +290,6 @@ function thenAgain({ door, bytes, keptBytes = null }: ToExplain): NextStep {
 /** Of a refused request; the limits are those of limits-requests.ts, from `rejectedBodyBytesMax` to `rejectedPerSecond`. */
 export const notKeptBecause =
   'of the requests that a table refuses 1,000 that passed its check and 100 others are kept at once, and of each kind 10 a second after that; the rest is only counted';
-export const keptLimits =
-  'Of the requests that a table refuses 1,000 that passed its check and 100 others are kept at once, and of each kind 10 a second after that; of all these the newest of a database, up to HEADGATE_REJECTED_ROWS_MAX, for HEADGATE_REJECTED_DAYS. Requests that broke off, came by another method or to no table are never kept.';
 export const partKeptBecause =
   'the first 1 MiB of a refused body is kept if the request passed the check, and otherwise the first 64 KiB; this one is larger';
 

@@ -8,6 +8,10 @@ export function timeOf(text: string | null): number {
   return text === null ? NaN : Date.parse(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
 }
 
+/** Which refused requests have such rows; the limits are those of limits-requests.ts. Apart from explained.ts, which the first page does not load. */
+export const keptLimits =
+  'Of the requests that a table refuses 1,000 that passed its check and 100 others are kept at once, and of each kind 10 a second after that; of all these the newest of a database, up to HEADGATE_REJECTED_ROWS_MAX, for HEADGATE_REJECTED_DAYS. Requests that broke off, came by another method or to no table are never kept.';
+
 export function rejectedRow(row: RowOfTexts): ListedRequest {
   const text = (name: string): string => row[name] ?? '';
   const optional = {

@@ -5,8 +5,9 @@
  */
 import { ofTableAndTime, holdsText, rankOf, refusedConditions, where, whereKept } from './request-filter.ts';
 import type { KeptFilter } from './request-filter.ts';
-import { literal, time } from './quote.ts';
+import { literal, qualified, time } from './quote.ts';
 import { owned, reasonOf } from './statements.ts';
+import type { TableRef } from './statements.ts';
 
 type ListPlace = readonly [number, string];
 
@@ -156,3 +157,57 @@ WHERE (pg_has_role(c.relowner, 'USAGE') OR (w.options ? 'readers' AND headgate.s
 }
 ORDER BY c.relname, n.nspname
 LIMIT 13`;
+
+/**
+ * Tables of webhooks, at most six, in which a row replaces the one of the same key, whichever is the newer event, and the key's columns. What is retried
+ * is stored as the last one. `condition`: on `n.nspname` and `c.relname`.
+ */
+export const listReplacing = (condition: string): string => `SELECT n.nspname, c.relname, k.names AS key
+FROM headgate.webhook_table w
+JOIN pg_class c ON c.oid = w.relation::oid JOIN pg_namespace n ON n.oid = c.relnamespace
+CROSS JOIN LATERAL (
+  SELECT string_agg(a.attname::text, ', '::text ORDER BY p.place) AS names,
+    bool_or(a.attidentity = 'a' OR (w.document IS NOT NULL AND a.attgenerated = '' AND (a.atthasdef OR a.attidentity <> ''))) AS new
+  FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS p (attnum, place)
+  JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = p.attnum
+  WHERE i.indrelid = c.oid AND i.indisprimary
+) AS k
+WHERE headgate.sees_table(w.relation) AND NOT w.options ? 'version'::text AND NOT k.new
+  AND ${condition}
+ORDER BY n.nspname <> 'public', n.nspname, c.relname
+LIMIT 6`;
+
+export const isTable = ({ schema, table }: TableRef): string =>
+  `n.nspname = ${literal(schema)}::name AND c.relname = ${literal(table)}::name`;
+
+export interface ExplainParts {
+  /** Name and value. */
+  readonly headers: readonly (readonly [string, string])[];
+  /** In base64. */
+  readonly body: string;
+  readonly url: string;
+  readonly method: string;
+  /** Seconds since 1970, or a time; '': now. */
+  readonly now: string;
+  /** Names of headers that the request had, and whose values are not known. */
+  readonly notKept?: readonly string[];
+}
+
+export function explainValidate({ schema, table }: TableRef, parts: ExplainParts): string {
+  const named = new Map<string, string[]>();
+  for (const [name, value] of parts.headers) named.set(name, [...(named.get(name) ?? []), value]);
+  const headers = Object.fromEntries(
+    [...named].map(([name, all]) => [name, all.length === 1 ? all[0] : all]),
+  );
+  const options = [
+    `headers = ${literal(JSON.stringify(headers))}`,
+    ...((parts.notKept ?? []).length === 0
+      ? []
+      : [`headers_not_kept = ${literal((parts.notKept ?? []).join(', '))}`]),
+    `body_base64 = ${literal(parts.body)}`,
+    ...(parts.method === '' ? [] : [`method = ${literal(parts.method)}`]),
+    ...(parts.url === '' ? [] : [`url = ${literal(parts.url)}`]),
+    ...(parts.now === '' ? [] : [`now = ${literal(parts.now)}`]),
+  ];
+  return `EXPLAIN VALIDATE ${qualified(schema, table)} WITH (\n  ${options.join(',\n  ')}\n)`;
+}

@@ -79,28 +79,6 @@ export const retrySome = (ids: readonly string[], force: boolean): string =>
 export const forgetSome = (ids: readonly string[]): string =>
   `SELECT count(*) FILTER (WHERE headgate.forget_rejected(id)) AS deleted FROM pg_catalog.unnest(${listed(ids)}::bigint[]) AS id`;
 
-/**
- * Tables of webhooks, at most six, in which a row replaces the one of the same key, whichever is the newer event, and the key's columns. What is retried
- * is stored as the last one. `condition`: on `n.nspname` and `c.relname`.
- */
-export const listReplacing = (condition: string): string => `SELECT n.nspname, c.relname, k.names AS key
-FROM headgate.webhook_table w
-JOIN pg_class c ON c.oid = w.relation::oid JOIN pg_namespace n ON n.oid = c.relnamespace
-CROSS JOIN LATERAL (
-  SELECT string_agg(a.attname::text, ', '::text ORDER BY p.place) AS names,
-    bool_or(a.attidentity = 'a' OR (w.document IS NOT NULL AND a.attgenerated = '' AND (a.atthasdef OR a.attidentity <> ''))) AS new
-  FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS p (attnum, place)
-  JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = p.attnum
-  WHERE i.indrelid = c.oid AND i.indisprimary
-) AS k
-WHERE headgate.sees_table(w.relation) AND NOT w.options ? 'version'::text AND NOT k.new
-  AND ${condition}
-ORDER BY n.nspname <> 'public', n.nspname, c.relname
-LIMIT 6`;
-
-export const isTable = ({ schema, table }: TableRef): string =>
-  `n.nspname = ${literal(schema)}::name AND c.relname = ${literal(table)}::name`;
-
 export const showCreate = ({ schema, table }: TableRef): string =>
   `SHOW CREATE TABLE ${qualified(schema, table)}`;
 /** The engine's version, and the size of this database. */
@@ -176,63 +154,6 @@ export const visibleTables = (oids: readonly number[]): string => `SELECT w.rela
 FROM headgate.webhook_table w
 WHERE w.relation::oid IN (${oids.join(', ')}) AND headgate.sees_table(w.relation)`;
 
-export interface ExplainParts {
-  /** Name and value. */
-  readonly headers: readonly (readonly [string, string])[];
-  /** In base64. */
-  readonly body: string;
-  readonly url: string;
-  readonly method: string;
-  /** Seconds since 1970, or a time; '': now. */
-  readonly now: string;
-  /** Names of headers that the request had, and whose values are not known. */
-  readonly notKept?: readonly string[];
-}
-
-export function explainValidate({ schema, table }: TableRef, parts: ExplainParts): string {
-  const named = new Map<string, string[]>();
-  for (const [name, value] of parts.headers) named.set(name, [...(named.get(name) ?? []), value]);
-  const headers = Object.fromEntries(
-    [...named].map(([name, all]) => [name, all.length === 1 ? all[0] : all]),
-  );
-  const options = [
-    `headers = ${literal(JSON.stringify(headers))}`,
-    ...((parts.notKept ?? []).length === 0
-      ? []
-      : [`headers_not_kept = ${literal((parts.notKept ?? []).join(', '))}`]),
-    `body_base64 = ${literal(parts.body)}`,
-    ...(parts.method === '' ? [] : [`method = ${literal(parts.method)}`]),
-    ...(parts.url === '' ? [] : [`url = ${literal(parts.url)}`]),
-    ...(parts.now === '' ? [] : [`now = ${literal(parts.now)}`]),
-  ];
-  return `EXPLAIN VALIDATE ${qualified(schema, table)} WITH (\n  ${options.join(',\n  ')}\n)`;
-}
-
-/** For completion: tables that the role may read, with their columns. */
-export const listColumns = `SELECT n.nspname, c.relname,
-  (SELECT pg_catalog.json_agg(a.attname ORDER BY a.attnum) FROM pg_attribute a
-   WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS names
-FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT IN ('pg_catalog', 'pg_toast', 'information_schema')
-  AND has_schema_privilege(n.oid, 'USAGE') AND has_any_column_privilege(c.oid, 'SELECT')
-ORDER BY n.nspname <> 'public', n.nspname, c.relname
-LIMIT 500`;
-
-/** Tables into which the events gateway can write, and the columns that a document fills; also in a database without the catalog. */
-export const listEventTables = `SELECT n.nspname, c.relname,
-  (SELECT pg_catalog.json_agg(pg_catalog.json_build_object('name', a.attname, 'kind', t.typcategory, 'type', b.typname,
-      'label', (SELECT e.enumlabel FROM pg_enum e WHERE e.enumtypid = b.oid ORDER BY e.enumsortorder LIMIT 1),
-      'needed', (a.attnotnull OR t.typnotnull) AND NOT (a.atthasdef OR a.attidentity <> '' OR t.typdefault IS NOT NULL OR c.relkind = 'v'),
-      'filled', a.atthasdef OR a.attidentity <> '') ORDER BY a.attnum)
-   FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid JOIN pg_type b ON b.oid = CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END
-   WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' AND a.attidentity <> 'a') AS columns
-FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE (c.relkind IN ('r', 'p') OR c.relkind = 'v' AND pg_relation_is_updatable(c.oid, false) & 8 = 8)
-  AND n.nspname NOT IN ('pg_catalog', 'pg_toast', 'information_schema')
-  AND has_schema_privilege(n.oid, 'USAGE') AND has_any_column_privilege(c.oid, 'SELECT')
-ORDER BY n.nspname <> 'public', n.nspname, c.relname
-LIMIT 500`;
-
 export const listSecrets = `SELECT x.schema_name, x.name, x.owner::text, x.created_at, x.altered_at,
   (SELECT string_agg(DISTINCT b.relation::regclass::text, ', ') FROM (
     SELECT relation, secret_id FROM headgate.webhook_table_secret UNION ALL SELECT relation, secret_id FROM headgate.webhook_into
@@ -260,31 +181,3 @@ export function withoutSecrets(sql: string): string {
 
 /** Whether a secret or a password may be in it, in quotes of any kind: after one of these words nothing is trusted to end its statement. */
 export const mayHoldSecret = (sql: string): boolean => /\b(?:PASSWORD|SECRET)\b[^]*['$]/i.test(sql);
-
-/** For the tree beside the editor: what the role may read and whose name, or that of one of its columns, contains the text. */
-export const treeMax = 200;
-export const listTree = (text: string): string => `SELECT n.nspname, c.relname, c.relkind,
-  greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid)) AS rows_estimate, count(*) OVER () AS found,
-  count(*) OVER (PARTITION BY n.nspname) AS of_schema
-FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
-  AND n.nspname NOT IN ('pg_catalog', 'pg_toast', 'information_schema')
-  AND has_schema_privilege(n.oid, 'USAGE') AND has_any_column_privilege(c.oid, 'SELECT')${
-    text === ''
-      ? ''
-      : `\n  AND (strpos(lower(c.relname::text), lower(${literal(text)})) > 0 OR EXISTS (
-    SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-      AND strpos(lower(a.attname::text), lower(${literal(text)})) > 0))`
-  }
-ORDER BY n.nspname = 'headgate', n.nspname <> 'public', n.nspname, c.relname
-LIMIT ${treeMax}`;
-
-export const readColumns = ({
-  schema,
-  table,
-}: TableRef): string => `SELECT a.attname, format_type(a.atttypid, a.atttypmod) AS type,
-  EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary AND a.attnum = ANY (i.indkey)) AS key
-FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = ${literal(schema)} AND c.relname = ${literal(table)} AND a.attnum > 0 AND NOT a.attisdropped
-ORDER BY a.attnum
-LIMIT 500`;

@@ -6,9 +6,9 @@ import { identifier, literal, shellWord } from './quote.ts';
 import { aboutText, agoText, counted, cut, digitsText, hexLines, pieces, sizeText } from './visible-text.ts';
 import { createEndpoint } from './new-endpoint.ts';
 import { anyKept } from './request-filter.ts';
-import { listHandshakes, listKept } from './request-statements.ts';
+import { explainValidate, listHandshakes, listKept } from './request-statements.ts';
 import { addressOf, wordsOf } from './list-address.ts';
-import { explainValidate, mayHoldSecret, withoutSecrets } from './statements.ts';
+import { mayHoldSecret, withoutSecrets } from './statements.ts';
 
 const shown = (text: string) =>
   pieces(text)

@@ -18,6 +18,9 @@ import {
   readHandshake,
   countByTime,
   sameReason,
+  isTable,
+  listReplacing,
+  explainValidate,
 } from '../../src/console/request-statements.ts';
 import { countRetried, countWaiting, retryBatch } from '../../src/console/retry-routes.ts';
 import { readOrder, readOrders, rowPage, startsOf } from '../../src/console/row-pages.ts';
@@ -44,19 +47,18 @@ import {
   takenNames,
 } from '../../src/console/new-endpoint.ts';
 import {
-  explainValidate,
-  countKeptOf,
-  isTable,
   listColumns,
   listEventTables,
-  listReplacing,
+  listTree,
+  readColumns,
+} from '../../src/console/relation-statements.ts';
+import {
+  countKeptOf,
   listDatabases,
   listGrowth,
   listReasons,
   listSecrets,
-  listTree,
   ownedTable,
-  readColumns,
   readEngine,
   readRefused,
   readWal,

@@ -8,7 +8,7 @@ import { eventsCommand, eventsProgram, judgeEvents, sampleOf } from '../event-do
 import type { EventColumn, JudgedEvents } from '../event-documents.ts';
 import { counted, optionText } from '../visible-text.ts';
 import { identifier, qualified } from '../quote.ts';
-import { listEventTables } from '../statements.ts';
+import { listEventTables } from '../relation-statements.ts';
 import { useRows } from './load.ts';
 import type { ResultRow } from './load.ts';
 import { Area, Badge, Code, Sql, Wrong } from './components.tsx';

@@ -1,6 +1,6 @@
 /** Of how many refused requests as many are kept, and why not all: beside lists and counts of those that are (`headgate.rejected_requests`). */
 import type { JSX } from 'preact';
-import { keptLimits } from '../explained.ts';
+import { keptLimits } from '../request-rows.ts';
 import { countKeptOf } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
 import { digitsText } from '../visible-text.ts';

@@ -5,7 +5,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { RetryState } from '../api.ts';
-import { isTable, listReplacing } from '../statements.ts';
+import { isTable, listReplacing } from '../request-statements.ts';
 import type { TableRef } from '../statements.ts';
 import { useLoaded, useRows } from './load.ts';
 import type { ResultRow } from './load.ts';

@@ -3,7 +3,7 @@ import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { identifier, qualified } from '../quote.ts';
 import { aboutText, digitsText } from '../visible-text.ts';
-import { listTree, readColumns, treeMax } from '../statements.ts';
+import { listTree, readColumns, treeMax } from '../relation-statements.ts';
 import { Name } from './address.tsx';
 import { useRows, useRowsIf, useSettled } from './load.ts';
 import type { ResultRow } from './load.ts';

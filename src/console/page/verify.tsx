@@ -5,9 +5,10 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { SqlResponse } from '../api.ts';
-import { explainValidate } from '../statements.ts';
+import { explainValidate } from '../request-statements.ts';
 import { stepsInWords } from '../explained-check.ts';
-import type { ExplainParts, TableRef } from '../statements.ts';
+import type { ExplainParts } from '../request-statements.ts';
+import type { TableRef } from '../statements.ts';
 import { rowsOf, useAsked } from './load.ts';
 import type { ResultRow } from './load.ts';
 import { Area, Badge, Sql, Wrong } from './components.tsx';
