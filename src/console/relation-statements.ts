@@ -1,8 +1,9 @@
 /**
- * Relations and columns that a role sees, for completion and the tree of the SQL page, and for the page of events; also in a database without the
- * catalog. Takes names and texts to look for, returns SQL. Pure; like statements.ts, each statement means the same in psql.
+ * Relations and columns that a role sees, for completion and the tree of the SQL page, and for the page of events, also in a database without the
+ * catalog; and how large tables have become. Takes names and texts to look for, returns SQL. Pure; like statements.ts, each statement means the same in psql.
  */
 import { literal } from './quote.ts';
+import { listMax, locked, tableBytes } from './statements.ts';
 import type { TableRef } from './statements.ts';
 
 /** For completion: tables that the role may read, with their columns. */
@@ -57,3 +58,22 @@ FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON
 WHERE n.nspname = ${literal(schema)} AND c.relname = ${literal(table)} AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum
 LIMIT 500`;
+
+/** The size of each table of the role, and its estimated growth in a day, if its rows are of similar size. */
+export const listGrowth = `WITH ${locked}
+SELECT s.nspname, s.relname, s.keep, s.bytes, s.rows_of_day,
+  (s.bytes * s.rows_of_day / greatest(s.rows_estimate, s.rows_of_day, 1))::bigint AS bytes_a_day
+FROM (
+  SELECT n.nspname, c.relname, nullif(w.options ->> 'keep'::text, 'all') AS keep,
+    ${tableBytes('c.oid')} AS bytes,
+    greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid)) AS rows_estimate,
+    coalesce(t.rows, 0) AS rows_of_day
+  FROM headgate.webhook_table w
+  JOIN pg_class c ON c.oid = w.relation::oid
+  JOIN pg_namespace n ON n.oid = c.relnamespace
+  LEFT JOIN (SELECT schema_name, table_name, sum(rows) AS rows FROM headgate.traffic GROUP BY 1, 2) t
+    ON t.schema_name = n.nspname AND t.table_name = c.relname
+  WHERE headgate.sees_table(w.relation)
+) AS s
+ORDER BY s.bytes DESC NULLS LAST, 1, 2
+LIMIT ${listMax.growth}`;

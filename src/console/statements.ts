@@ -117,25 +117,6 @@ export const tableBytes = (oid: string): string => `(
     WHERE NOT EXISTS (SELECT FROM locked l WHERE l.oid = part.oid)
   )`;
 
-/** The size of each table of the role, and its estimated growth in a day, if its rows are of similar size. */
-export const listGrowth = `WITH ${locked}
-SELECT s.nspname, s.relname, s.keep, s.bytes, s.rows_of_day,
-  (s.bytes * s.rows_of_day / greatest(s.rows_estimate, s.rows_of_day, 1))::bigint AS bytes_a_day
-FROM (
-  SELECT n.nspname, c.relname, nullif(w.options ->> 'keep'::text, 'all') AS keep,
-    ${tableBytes('c.oid')} AS bytes,
-    greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid)) AS rows_estimate,
-    coalesce(t.rows, 0) AS rows_of_day
-  FROM headgate.webhook_table w
-  JOIN pg_class c ON c.oid = w.relation::oid
-  JOIN pg_namespace n ON n.oid = c.relnamespace
-  LEFT JOIN (SELECT schema_name, table_name, sum(rows) AS rows FROM headgate.traffic GROUP BY 1, 2) t
-    ON t.schema_name = n.nspname AND t.table_name = c.relname
-  WHERE headgate.sees_table(w.relation)
-) AS s
-ORDER BY s.bytes DESC NULLS LAST, 1, 2
-LIMIT ${listMax.growth}`;
-
 /** Whether the owner inspects what accepted requests held. */
 export const inspect = ({ schema, table }: TableRef, what: 'bodies' | 'off'): string =>
   `ALTER TABLE ${qualified(schema, table)} SET (inspect = '${what}')`;

@@ -49,13 +49,13 @@ import {
 import {
   listColumns,
   listEventTables,
+  listGrowth,
   listTree,
   readColumns,
 } from '../../src/console/relation-statements.ts';
 import {
   countKeptOf,
   listDatabases,
-  listGrowth,
   listReasons,
   listSecrets,
   ownedTable,

@@ -5,7 +5,8 @@
 import type { JSX } from 'preact';
 import type { CertificateInfo, Health, Machine } from '../api.ts';
 import { counted, digitsText, sizeText } from '../visible-text.ts';
-import { readEngine, readWal, listGrowth, listMax } from '../statements.ts';
+import { listGrowth } from '../relation-statements.ts';
+import { readEngine, readWal, listMax } from '../statements.ts';
 import { useLoaded, useRows, useRowsIf } from './load.ts';
 import { Badge, Copy, Shown, Sql, Status, Wrong, Listing } from './components.tsx';
 import { Text } from './text.tsx';
