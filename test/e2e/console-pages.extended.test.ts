@@ -138,6 +138,13 @@ suite("the console's pages work in Chromium", () => {
         await page.locator('.lines .line', { hasText: '1 row' }).nth(2).waitFor();
         // The refused ones that are kept, by a filter that the counts do not know.
         assert.equal((await headgate.post('dev/public/charted', '{"a":')).status, 422);
+        // The list has it at once, the bars when it is written: they would be read again a minute later.
+        await within(10_000, async () => {
+          const { rowCount } = await client.query(
+            `SELECT FROM headgate.rejected_requests WHERE code = 'body_not_json'`,
+          );
+          assert.equal(rowCount, 1);
+        });
         await page.goto(`${base}#/dev/requests?code=body_not_json`);
         // The bars follow the list.
         await page.locator('.lines .line', { hasText: 'charted' }).waitFor();
