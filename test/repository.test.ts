@@ -146,6 +146,20 @@ suite('the repository keeps its own rules', () => {
     );
   });
 
+  test('comments of source files name only files that exist', () => {
+    const there = [...sources, ...['test', 'scripts', 'bench'].flatMap(filesBelow)].map((name) => `/${name}`);
+    // The sources of senders are named by the paths that they have there.
+    const wrong = code
+      .filter((name) => !name.startsWith('src/senders/known/'))
+      .flatMap((name) =>
+        [...read(name).matchAll(/^ *(?:\/\*)?\*.*|\/\/ .*/gm)]
+          .flatMap(([comment]) => comment.match(/(?<![\w./-])[\w-][\w./-]*\.tsx?\b/g) ?? [])
+          .filter((file) => !there.some((known) => known.endsWith(`/${file}`)))
+          .map((file) => `${name}: ${file}`),
+      );
+    assert.deepEqual(wrong, []);
+  });
+
   test('the header of a source file that lists refusal codes lists all of them', () => {
     const codes = Object.keys(refusals);
     const wrong = code.flatMap((name) => {

@@ -1,6 +1,6 @@
 /**
  * The vendors' packages that tests let sign requests, or judge those that we sign. An entry that says `ran('…')` names one of them, and
- * `test/senders-evidence.test.ts` fails if no test runs it for that sender. `each run`: a development dependency; `by hand`: fetched by
+ * `test/e2e/sender-packages.test.ts` fails if no test runs it for that sender. `each run`: a development dependency; `by hand`: fetched by
  * `npm run test:verifiers`, because it is of another language or brings too much with it.
  */
 export interface Package {

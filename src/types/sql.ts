@@ -1,4 +1,4 @@
-/** Types only: what the SQL door and EXPLAIN VALIDATE pass to each other, as flow.ts has it for requests. */
+/** Types only: what the SQL door and EXPLAIN VALIDATE pass to each other, as request.ts has it for requests. */
 import type { SqlError, SqlFailure } from '../errors/refusals.ts';
 
 /**

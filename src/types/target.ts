@@ -45,7 +45,7 @@ export interface Target {
   readonly sns?: SnsTopics | undefined;
   /** Subscriptions of Event Grid, in lower case, that are confirmed by a URL. */
   readonly eventGrid?: ReadonlySet<string> | undefined;
-  /** The content of accepted requests may be looked at (console/held.ts). */
+  /** The content of accepted requests may be looked at (console/accepted-requests.ts). */
   readonly inspected?: boolean | undefined;
   /** It is compared with the log of its sender (reconcile/). */
   readonly reconciled?: boolean | undefined;
