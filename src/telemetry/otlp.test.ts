@@ -8,10 +8,11 @@ import { createTelemetryPost } from '../access/outgoing.ts';
 import type { Observation } from '../observe/observations.ts';
 import { OtlpReceiver } from './otlp.ts';
 
-const post = createTelemetryPost({ outgoingMs: 300, outgoingBytesMax: 1_024 });
+const patient = createTelemetryPost({ outgoingMs: 60_000, outgoingBytesMax: 1_024 });
+const hurried = createTelemetryPost({ outgoingMs: 300, outgoingBytesMax: 1_024 });
 const never = new AbortController().signal;
 
-function receiverAt(url: string, said: Observation[] = []): OtlpReceiver {
+function receiverAt(url: string, said: Observation[] = [], post = patient): OtlpReceiver {
   const now = () => Date.UTC(2026, 0, 1);
   return new OtlpReceiver({
     what: 'traces',
@@ -76,7 +77,7 @@ test('an OTLP receiver that never answers is given up, and nothing is sent to pu
     server.close();
   });
   const { port } = server.address() as AddressInfo;
-  assert.deepEqual(await receiverAt(`http://127.0.0.1:${port}/`).post('{}', never), {
+  assert.deepEqual(await receiverAt(`http://127.0.0.1:${port}/`, [], hurried).post('{}', never), {
     kind: 'later',
     afterMs: null,
   });
