@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { ask, openBrowser, openPage, post } from '../support/console.ts';
+import { limits } from '../../src/config/limits.ts';
+import { ask, openBrowser, openConsole, openPage, post } from '../support/console.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { MortalServer } from '../support/mortal-server.ts';
 import { sampleOf } from '../support/sample.ts';
@@ -106,6 +107,35 @@ suite('the console survives outages', () => {
     await page.getByRole('button', { name: 'Log in' }).click();
     await says(page, /^live$/);
     await page.getByText('you see the last known state').waitFor({ state: 'detached' });
+    assert.deepEqual(complaints, []);
+  });
+
+  test('a view that too many statements of its role keep out appears once they end', async (t) => {
+    const chromium = requireBrowser(t);
+    if (chromium === null) return;
+    const headgate = await startHeadgate(t);
+    const root = await headgate.client(t, 'dev');
+    await root.query(`CREATE TABLE seen (data JSONB) WITH (connector = 'webhook')`);
+    const { page, complaints } = await openConsole(t, headgate, chromium);
+    const token = await page.evaluate<string>(`sessionStorage.getItem('headgate-token')`);
+    const { port } = headgate.ports.admin;
+    await page.goto(`${headgate.adminUrl}/console/#/dev/endpoint/public/seen`);
+    const definition = page.getByRole('tab', { name: 'Definition' });
+    await definition.waitFor();
+    const sleeping: Promise<unknown>[] = [];
+    const sleepers = "pg_stat_activity WHERE query LIKE '%pg_sleep(8), 4711' AND state = 'active'";
+    const sleep = { sql: 'SELECT pg_sleep(8), 4711', write: false };
+    await within(15_000, async () => {
+      const { rowCount } = await root.query(`SELECT FROM ${sleepers}`);
+      for (let i = rowCount ?? 0; i < limits.consoleRoleStatementsMax; i++)
+        sleeping.push(post(port, 'sql', sleep, token));
+      assert.equal(rowCount, limits.consoleRoleStatementsMax);
+    });
+    await definition.click();
+    await page.locator('main').getByText('too many requests are in flight').first().waitFor();
+    await root.query(`SELECT pg_cancel_backend(pid) FROM ${sleepers}`);
+    await Promise.all(sleeping);
+    await page.getByText('CREATE TABLE public.seen').waitFor();
     assert.deepEqual(complaints, []);
   });
 });

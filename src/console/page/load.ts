@@ -25,12 +25,16 @@ export function useLoaded<T>(key: string, load: Load<T>, everyMs = 0): Loaded<T>
   const [turn, setTurn] = useState({ n: 0, auto: false });
   useEffect(() => {
     const ending = new AbortController();
+    let soon = 0;
     const ask = (auto: boolean): void => {
+      clearTimeout(soon);
       load({ signal: ending.signal, auto }).then(
         (value) => setState({ key, value, failure: null }),
         (error: unknown) => {
           if (ending.signal.aborted) return;
           const failure = asFailure(error);
+          // Its role's other statements end soon.
+          if (failure.info.code === 'overloaded') soon = setTimeout(ask, 1_000, true);
           setState((before) => ({ key, value: before.key === key ? before.value : null, failure }));
         },
       );
@@ -39,6 +43,7 @@ export function useLoaded<T>(key: string, load: Load<T>, everyMs = 0): Loaded<T>
     const timer = everyMs === 0 ? 0 : setInterval(() => document.hidden || ask(true), everyMs);
     return () => {
       clearInterval(timer);
+      clearTimeout(soon);
       ending.abort();
     };
   }, [key, turn.n]);
