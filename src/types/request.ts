@@ -42,7 +42,7 @@ export interface CheckRequest {
   readonly encodedBody?: Buffer | undefined;
 }
 
-/** A compiled VALIDATE expression: true accepts; false, NULL and every error refuse. Never throws. Made by compileCheck() of validate/compile.ts. */
+/** A compiled VALIDATE expression: true accepts; false, NULL and every error refuse. Never throws. Its closure is in `checkOf` of validate/program.ts. */
 export type RequestCheck = (request: CheckRequest) => boolean;
 
 /** The first thing that was not true, in one line for the owner, without secrets and data of the sender. Costs far more than the check. */

@@ -15,7 +15,7 @@ export interface Target {
   /** pg_class.oid */
   readonly oid: number;
   /**
-   * What VALIDATE has become: the closure that `compileCheck` (validate/compile.ts) returns for the expression, with the secrets in it. null: the table
+   * What VALIDATE has become, with the secrets in it: the closure in `checkOf` (validate/program.ts), which shows by an example what runs. null: the table
    * has no VALIDATE. `'unusable'`: its VALIDATE cannot be evaluated now: 503, never accepted.
    */
   readonly check: RequestCheck | null | 'unusable';

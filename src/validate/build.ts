@@ -5,7 +5,7 @@
  */
 import { limits } from '../config/limits.ts';
 import { printTextArray } from './arrays.ts';
-import { foldedValue, withoutRequest } from './compile.ts';
+import { foldedValue } from './compile.ts';
 import { sizeOfConstant } from './cost.ts';
 import { EvaluationError, ExpressionError } from './errors.ts';
 import { castRow } from './functions.ts';
@@ -14,6 +14,7 @@ import { JsonValue } from './jsonb.ts';
 import { childrenOf, constantsOf, isPublicCall } from './node.ts';
 import type { Node, NodeDraft } from './node.ts';
 import { Decimal, printDecimal } from './numeric.ts';
+import { withoutRequest } from './program.ts';
 import { printedType } from './types.ts';
 import type { StaticType, TypeName, Value } from './types.ts';
 
