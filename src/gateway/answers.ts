@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { limits } from '../config/limits.ts';
-import type { HttpReply } from '../http/plain-messages.ts';
+import type { HttpReply } from '../http/plain-answer.ts';
 import type { Observation, Observe } from '../observe/observations.ts';
 import { Refused, refusal, refusals } from '../errors/refusals.ts';
 import type { Refusal, SqlError } from '../errors/refusals.ts';

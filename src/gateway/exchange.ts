@@ -3,8 +3,8 @@
  * answers, and reports what was answered. Decides nothing.
  */
 import { randomUUID } from 'node:crypto';
-import { often } from '../http/plain-messages.ts';
-import type { HttpReply, OwnHeader } from '../http/plain-messages.ts';
+import { often } from '../http/plain-answer.ts';
+import type { HttpReply, OwnHeader } from '../http/plain-answer.ts';
 import type { Incoming } from '../http/exchange.ts';
 import { StreamExchange } from '../http/stream-exchange.ts';
 import { remembered } from '../kit/memoize.ts';

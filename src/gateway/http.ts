@@ -4,7 +4,7 @@
  * `draining` and `engine_unavailable`.
  */
 import { remembered } from '../kit/memoize.ts';
-import type { HttpReply } from '../http/plain-messages.ts';
+import type { HttpReply } from '../http/plain-answer.ts';
 import { monotonicMs } from '../observe/context.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';

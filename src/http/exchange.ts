@@ -5,7 +5,7 @@
  * `request_timeout`, `malformed_request`, `request_aborted`.
  *
  * If Node's parser has read the request, its body may still be arriving (body.ts), and Node writes the answer (node-answer.ts); otherwise the body is
- * there, and the answer is one message (plain-messages.ts), in the order of its connection (fast-connection.ts). What only large requests and results
+ * there, and the answer is one message (plain-answer.ts), in the order of its connection (fast-connection.ts). What only large requests and results
  * need is in stream-exchange.ts.
  */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
@@ -22,8 +22,9 @@ import type { BytesInFlight } from './budget.ts';
 import type { Inflations } from './inflation.ts';
 import { endWith, writeHead } from './node-answer.ts';
 import { ParserCallbacks } from './parser-callbacks.ts';
-import { FastAnswer, WholeRequest } from './plain-messages.ts';
-import type { HttpReply, OwnHeader } from './plain-messages.ts';
+import { FastAnswer } from './plain-answer.ts';
+import { WholeRequest } from './plain-request.ts';
+import type { HttpReply, OwnHeader } from './plain-answer.ts';
 import { Share } from './share.ts';
 import { endInTurns, linger } from './sockets.ts';
 

@@ -8,7 +8,9 @@
 import type { Socket } from 'node:net';
 import type { Limits } from '../config/limits.ts';
 import { PerTurn } from '../kit/event-loop.ts';
-import { doubtful, FastAnswer, more, PlainRequestParser, WholeRequest } from './plain-messages.ts';
+import { FastAnswer } from './plain-answer.ts';
+import { WholeRequest } from './plain-request.ts';
+import { doubtful, more, PlainRequestParser } from './plain-request-parser.ts';
 import type { Connection, Exchange, ReceivedRequests } from './exchange.ts';
 import type { HttpServerOptions } from './server.ts';
 import { readEach } from './sockets.ts';

@@ -11,7 +11,7 @@ import type { Refusal } from '../errors/refusals.ts';
 import { withoutFetched } from './headers.ts';
 import type { OpenConnections } from './open-connections.ts';
 import { isHeadOfParserError, protocolRefusal, refusalForParserError } from './protocol.ts';
-import { rawMessage } from './plain-messages.ts';
+import { rawMessage } from './plain-answer.ts';
 import type { Connection, Exchange, HttpHandler, ReceivedRequests, ServerContext } from './exchange.ts';
 import type { NodeServer } from './server.ts';
 

@@ -8,7 +8,7 @@ import type { Refusal } from '../errors/refusals.ts';
 import type { BodyPieces, PiecesRules } from './body-stream.ts';
 import { Exchange } from './exchange.ts';
 import { writeHead } from './node-answer.ts';
-import { FastAnswer } from './plain-messages.ts';
+import { FastAnswer } from './plain-answer.ts';
 
 export abstract class StreamExchange extends Exchange {
   /** For what only requests have that Node's parser has read. */

@@ -2,7 +2,7 @@
  * Answers to requests that only ask: handshakes of senders, and preflights of browsers. Takes answers that tables' owners have chosen; returns replies ready to
  * be written (reply.ts); touches nothing.
  */
-import type { HttpReply } from '../http/plain-messages.ts';
+import type { HttpReply } from '../http/plain-answer.ts';
 import type { HandshakeAnswer } from '../types/answers.ts';
 import { contentHeaders } from './reply.ts';
 import type { WebhookReply } from './reply.ts';

@@ -12,7 +12,7 @@ import type { BodyRules } from '../http/body.ts';
 import { Exchange } from '../http/exchange.ts';
 import type { HttpHandler, Incoming } from '../http/exchange.ts';
 import { HttpServer } from '../http/http-server.ts';
-import { often } from '../http/plain-messages.ts';
+import { often } from '../http/plain-answer.ts';
 import type { HandshakeOutcome, SenderHandshakes } from '../ingest/handshake.ts';
 import type { Ingest } from '../ingest/ingest.ts';
 import type { RequestStreams } from '../ingest/ingest-stream.ts';

@@ -3,8 +3,8 @@
  * lists and bodies ready to be written; touches nothing. Bodies of Headgate's own are ASCII, so one char is one byte.
  */
 import { rememberedOf } from '../kit/memoize.ts';
-import { often } from '../http/plain-messages.ts';
-import type { HttpReply } from '../http/plain-messages.ts';
+import { often } from '../http/plain-answer.ts';
+import type { HttpReply } from '../http/plain-answer.ts';
 import { onlyHeader } from '../kit/header.ts';
 import type { Arrival } from '../types/request.ts';
 import type { CommittedAnswer, HandshakeAnswer } from '../types/answers.ts';

@@ -5,7 +5,8 @@
  */
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
-import { doubtful, more, PlainRequestParser, WholeRequest } from '../../src/http/plain-messages.ts';
+import { WholeRequest } from '../../src/http/plain-request.ts';
+import { doubtful, more, PlainRequestParser } from '../../src/http/plain-request-parser.ts';
 import { limits } from '../../src/config/limits.ts';
 import type { Random } from './fuzz.ts';
 import { mutate, pick } from './fuzz.ts';

@@ -5,7 +5,8 @@ import { suite, test } from 'node:test';
 import { fuzzRequests } from '../../test/support/fuzz-requests.ts';
 import { seededRandom } from '../../test/support/random.ts';
 import { post } from '../../test/support/raw-http.ts';
-import { doubtful, more, PlainRequestParser, WholeRequest } from './plain-messages.ts';
+import { WholeRequest } from './plain-request.ts';
+import { doubtful, more, PlainRequestParser } from './plain-request-parser.ts';
 
 const path = '/webhook/dev/public/t';
 const rules = {
