@@ -24,7 +24,9 @@ import { ScopedTokens } from './tokens.ts';
 import type { ShownToken } from './tokens.ts';
 import { answerSql } from './sql-route.ts';
 import { streamRows } from './stream-route.ts';
-import type { Connection, HttpHandler, Incoming } from '../http/exchange.ts';
+import type { Connection } from '../http/connection.ts';
+import type { Incoming } from '../http/exchange.ts';
+import type { HttpHandler } from '../http/received-requests.ts';
 
 export class GatewayHttp implements HttpHandler<GatewayExchange> {
   readonly #options: GatewayOptions & OpenedGateway;

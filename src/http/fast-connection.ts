@@ -11,7 +11,9 @@ import { PerTurn } from '../kit/event-loop.ts';
 import { FastAnswer } from './plain-answer.ts';
 import { WholeRequest } from './plain-request.ts';
 import { doubtful, more, PlainRequestParser } from './plain-request-parser.ts';
-import type { Connection, Exchange, ReceivedRequests } from './exchange.ts';
+import type { Connection } from './connection.ts';
+import type { Exchange } from './exchange.ts';
+import type { ReceivedRequests } from './received-requests.ts';
 import type { HttpServerOptions } from './server.ts';
 import { readEach } from './sockets.ts';
 

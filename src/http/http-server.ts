@@ -15,8 +15,9 @@ import { answerHalfClosed, createHttpDoor } from './server.ts';
 import type { HttpServerOptions, NodeServer } from './server.ts';
 import { OpenConnections } from './open-connections.ts';
 import { ParserEvents } from './parser-events.ts';
-import { ReceivedRequests } from './exchange.ts';
-import type { Exchange, HttpHandler, ServerContext } from './exchange.ts';
+import type { Exchange, ServerContext } from './exchange.ts';
+import { ReceivedRequests } from './received-requests.ts';
+import type { HttpHandler } from './received-requests.ts';
 
 /** As Node reports it. */
 const nothingCame = Object.assign(new Error('no request came'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
@@ -90,7 +91,7 @@ export class HttpServer<E extends Exchange> {
     if (answersHalfClosed) answerHalfClosed(server);
     if (silenceMs !== null) server.setTimeout(silenceMs);
     const fast = this.#createFast(http);
-    // What comes on a socket is read by fast-connection.ts or by Node's parser (parser-events.ts), and goes on in exchange.ts.
+    // What comes on a socket is read by fast-connection.ts or by Node's parser (parser-events.ts), and goes on in received-requests.ts.
     http.connected((socket) => {
       const connection = this.connections.add(socket);
       if (fast === null) server.emit('connection', socket);

@@ -8,8 +8,9 @@ import { refusal } from '../errors/refusals.ts';
 import { PerTurn, nobodyWaits, quietTurn } from '../kit/event-loop.ts';
 import { deferred, within } from '../kit/promises.ts';
 import type { FastConnections } from './fast-connection.ts';
-import { Connection } from './exchange.ts';
-import type { Exchange, ReceivedRequests, ServerContext } from './exchange.ts';
+import { Connection } from './connection.ts';
+import type { Exchange, ServerContext } from './exchange.ts';
+import type { ReceivedRequests } from './received-requests.ts';
 import type { NodeServer } from './server.ts';
 
 export class OpenConnections {

@@ -1,6 +1,6 @@
 /**
  * What Node's parser reports of connections: requests, offers to continue in another protocol, tunnels, and bytes that are no request. Takes
- * these events; passes requests on (exchange.ts), gives the door an offer, or has it refuse one, and ends connections with a message from the door.
+ * these events; passes requests on (received-requests.ts), gives the door an offer, or has it refuse one, and ends connections with a message from the door.
  * May refuse a request with what protocol.ts refuses, `expectation_failed`, `method_not_allowed` (CONNECT), and `malformed_request` (too many small chunks). Touches the connections
  * that it is told of.
  */
@@ -12,7 +12,9 @@ import { withoutFetched } from './headers.ts';
 import type { OpenConnections } from './open-connections.ts';
 import { isHeadOfParserError, protocolRefusal, refusalForParserError } from './protocol.ts';
 import { rawMessage } from './plain-answer.ts';
-import type { Connection, Exchange, HttpHandler, ReceivedRequests, ServerContext } from './exchange.ts';
+import type { Connection } from './connection.ts';
+import type { Exchange, ServerContext } from './exchange.ts';
+import type { HttpHandler, ReceivedRequests } from './received-requests.ts';
 import type { NodeServer } from './server.ts';
 
 const tooManyChunks = refusal('malformed_request', 'the body comes in too many small chunks');

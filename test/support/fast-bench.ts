@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import type { TestContext } from 'node:test';
-import { Connection } from '../../src/http/exchange.ts';
+import { Connection } from '../../src/http/connection.ts';
 import { PerTurn } from '../../src/kit/event-loop.ts';
 import { FastConnections } from '../../src/http/fast-connection.ts';
 import type { FastAnswer } from '../../src/http/plain-answer.ts';
