@@ -19,8 +19,8 @@ import type { Connection, OwedExchange } from './connection.ts';
 import type { Inflations } from './inflation.ts';
 import { endWith, writeHead } from './node-answer.ts';
 import { FastAnswer } from './plain-answer.ts';
-import { WholeRequest } from './plain-request.ts';
 import type { HttpReply, OwnHeader } from './plain-answer.ts';
+import { WholeRequest } from './plain-request.ts';
 import { Share } from './share.ts';
 
 /** What all exchanges of one door share. */

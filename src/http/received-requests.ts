@@ -9,7 +9,7 @@ import type { Exchange, HttpRequest, HttpResponse, Incoming, ServerContext } fro
 import type { FastAnswer, HttpReply } from './plain-answer.ts';
 import type { WholeRequest } from './plain-request.ts';
 
-/** What a door does with requests: `Listener` of listen/http.ts, and `GatewayHttp` of gateway/http.ts. */
+/** What a door does with requests: `Listener` of listen/http.ts, whose exchanges serve themselves (listen/webhook-exchange.ts), and `GatewayHttp` of gateway/http.ts. */
 export interface HttpHandler<E extends Exchange> {
   exchange(incoming: Incoming): E;
   /** `passedOver`: why an offer to continue in another protocol was ignored. */
