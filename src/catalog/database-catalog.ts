@@ -109,7 +109,7 @@ export class DatabaseCatalog {
    * many callers are one, about their tables alone. Throws Refused.
    */
   isStill(target: Target, sinceMs: number): boolean | Promise<boolean> {
-    const isStill = () => this.tables.answering(target) === target;
+    const isStill = () => this.tables.confirmed(target) === target;
     if (this.tables.isCurrent && this.tables.confirmedAtMs >= sinceMs) return isStill();
     return this.#inTime(async (deadlineMs) => {
       while (!(await this.#ask(deadlineMs, target.oid)));
@@ -178,7 +178,7 @@ export class DatabaseCatalog {
     const { clock } = this.#parts;
     let isAsked = false;
     for (let attempt = 1; clock() < deadlineMs; attempt++) {
-      const target = this.tables.answering(name);
+      const target = this.tables.confirmed(name);
       if (target !== undefined) return target;
       const known = this.tables.snapshot.tables.get(keyOfName(name));
       const isDoubtful = known !== undefined && this.tables.doubts.has(known.oid);

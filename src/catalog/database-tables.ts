@@ -1,7 +1,7 @@
 /**
  * The webhook tables, as requests meet them: what is known of each, which of them are in doubt, and when the engine confirmed the others.
  * A request is answered from here, without a question to the engine, if the engine has confirmed its table lately (`catalogStaleMs`) and has not reported another
- * version of it since (`answering`); otherwise it waits for an answer of the engine (database-catalog.ts). Only handshakes (`lastKnown`) are answered
+ * version of it since (`confirmed`); otherwise it waits for an answer of the engine (database-catalog.ts). Only handshakes (`lastKnown`) are answered
  * from less: changes made in the meantime are unknown, and a revoked key must not be accepted. Takes names and oids, returns Targets; refuses nothing.
  *
  * It is written by those who keep it true: watcher.ts says what the engine has confirmed, snapshot-cache.ts what is in doubt and what was read.
@@ -18,7 +18,7 @@ export abstract class ServedTables<Database extends { readonly tables: DatabaseT
 
   /** The table, if a request may be answered from memory; undefined: `Catalog.find` has to ask the engine, or refuses. */
   answering(name: TableName): Target | undefined {
-    return this.served.get(name.database)?.tables.answering(name);
+    return this.served.get(name.database)?.tables.confirmed(name);
   }
 
   /** For how long it has been known that the table may have changed, in ms; 0: it has not. */
@@ -110,7 +110,7 @@ export class DatabaseTables {
   }
 
   /** The table, unless it is in doubt, or nothing has confirmed it lately. */
-  answering(name: TableName): Target | undefined {
+  confirmed(name: TableName): Target | undefined {
     const target = this.snapshot.tables.get(keyOfName(name));
     if (target === undefined || this.doubts.has(target.oid)) return undefined;
     return this.isCurrent || this.#isConfirmed(target, 'catalogPollIntervalMs') ? target : undefined;

@@ -10,6 +10,7 @@
  * Refused with the codes of those stages (refused-request.ts). Touches nothing itself.
  */
 import type { Admission } from '../access/admission.ts';
+import type { Lanes } from '../batch/lanes.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { decodeWithPauses } from '../decode/decode-slices.ts';
 import { decodeWhole } from '../decode/decode.ts';
@@ -33,8 +34,13 @@ import type { SpoolStages } from './spooling.ts';
 import { changedAttemptsMax } from './refusal-check.ts';
 
 /** What a request passes, and who is told of it. */
-export interface Stages extends SpoolStages, Pick<StageContext, 'clock'> {
-  readonly catalog: SpoolStages['catalog'] & Pick<Catalog, 'answering' | 'refresh'>;
+export interface Stages extends Pick<StageContext, 'clock' | 'observe'> {
+  readonly catalog: Pick<Catalog, 'answering' | 'refresh'> & SpoolStages['catalog'];
+  readonly lanes: Pick<Lanes, 'admit' | 'submit'>;
+  /** Which tables spool, and for how long. */
+  readonly settings: SpoolStages['settings'];
+  /** null: no request is spooled. */
+  readonly disk: SpoolStages['disk'];
   /** null: the rate of a table has no bound. */
   readonly gate: Pick<Admission, 'admitTable'> | null;
   readonly handshakes: Omit<SenderHandshakes, 'ask'>;
@@ -68,6 +74,7 @@ export class Ingest {
       progress.found = null;
       try {
         let target = catalog.answering(name);
+        // The rare case: nothing, or nothing certain, is known of the table, and the engine has to be asked.
         if (target === undefined) {
           const finding = spooling.findLate(name);
           const last = stages.handshakes.lastKnown(name);
