@@ -1,12 +1,13 @@
-/** A webhook table, as one reading of the catalog found it. Types only. */
+/** A table that takes rows: a webhook table, or any relation that the events gateway stores rows in. Types only. */
 import type { TableAnswers, Learns } from './answers.ts';
 import type { Dedupe } from './table-options.ts';
 import type { RequestCheck, WhyRefused } from './request.ts';
 import type { Shape } from './shape.ts';
 
 /**
- * A table that takes rows, as one reading of the catalog found it. Immutable; a changed table is a new Target. All of it is made when the table is read,
- * from the rows of the schema headgate (catalog/target.ts), so that a request only looks it up and calls its closures.
+ * A table that takes rows, as one reading of the catalog found it. Immutable; a changed table is a new Target. All of it is made when the table is read, so
+ * that a request only looks it up and calls its closures: of a webhook table from the rows of the schema headgate (catalog/target.ts), of another relation
+ * from PostgreSQL's catalog (gateway/relations.ts) or RisingWave's (risingwave/relations.ts), without check and options.
  */
 export interface Target {
   readonly database: string;
@@ -100,7 +101,10 @@ export interface Code {
   readonly schemaTrusted: boolean;
   /** The role that must be allowed to write into the table, whoever stores its rows. */
   readonly writer: string;
-  /** The schema with functions that spare the engine work; `headgate_functions`, for the gateway's role, has only confirm and stays. null: none. */
+  /**
+   * The schema with functions that spare the engine work. `headgate`: of webhook tables, always. `headgate_functions`, which has only confirm and stays: of
+   * relations that the gateway's role may read, in databases of the embedded engine (gateway/gateway-functions.ts). null: of all other relations.
+   */
   readonly functionsIn: 'headgate' | 'headgate_functions' | null;
   /** pg_type.oid of arrays of its rows: what stores them says by it which table it means, where there are no such functions; absent: that cannot be. */
   readonly rowsType?: number;
