@@ -1,26 +1,47 @@
 /**
- * Connections whose requests are read here instead of by Node's parser, as long as each request has the one form that the
- * recogniser accepts and soon arrives as a whole. Takes sockets of a front; gives whole requests, and writes their answers in the
- * order of the requests, each in one piece. At the first byte that does not have that form, a connection goes to Node, with all
- * bytes of the request that the byte belongs to, after the answers that are still owed, and stays there. Holds a bounded number
- * of bytes of incomplete requests, for a moment; slow and large requests go to Node, too.
+ * One connection whose requests are read here instead of by Node's parser, as long as each request has the one form that the
+ * recogniser accepts and soon arrives as a whole. Takes its socket; gives whole requests, and writes their answers in the
+ * order of the requests, each in one piece. At the first byte that does not have that form, it goes to Node, with all
+ * bytes of the request that the byte belongs to, after the answers that are still owed, and stays there.
+ *
+ * As a rule a request is one piece: `#onData`, `#readAll`; its answer follows when its FastAnswer calls `flush`. What comes after `#written` is for requests
+ * in pieces, for connections that go to Node, and for the end.
  */
 import type { Socket } from 'node:net';
 import type { Limits } from '../config/limits.ts';
-import { PerTurn } from '../kit/event-loop.ts';
-import { FastAnswer } from './plain-answer.ts';
-import { WholeRequest } from './plain-request.ts';
-import { doubtful, more, PlainRequestParser } from './plain-request-parser.ts';
 import type { Connection } from './connection.ts';
 import type { Exchange } from './exchange.ts';
+import { FastAnswer } from './plain-answer.ts';
+import { WholeRequest } from './plain-request.ts';
+import { doubtful, more } from './plain-request-parser.ts';
+import type { PlainRequestParser } from './plain-request-parser.ts';
 import type { ReceivedRequests } from './received-requests.ts';
-import type { HttpServerOptions } from './server.ts';
 import { readEach } from './sockets.ts';
 
-class FastConnection {
+/** What the connections of one door share: FastConnections (fast-connections.ts). */
+export interface FastContext {
+  readonly limits: Limits;
+  readonly recogniser: PlainRequestParser;
+  /** Where whole requests go. */
+  readonly requests: Pick<ReceivedRequests<Exchange>, 'receive'>;
+  readonly answersHalfClosed: boolean;
+  /** The last headers of an answer that leaves its connection open, as Node writes them. */
+  readonly keepsAlive: string;
+  /** Bytes of requests that have not arrived as a whole. */
+  heldBytes: number;
+  /** Goes up by one at least once a second. */
+  readonly tick: number;
+  /** A connection that holds bytes is checked again in a moment. */
+  holds(connection: FastConnection, does: boolean): void;
+  /** Gives a socket to Node's parser. */
+  readonly handOver: (socket: Socket) => void;
+  remove(gone: FastConnection): void;
+}
+
+export class FastConnection {
   readonly socket: Socket;
   readonly keepsAlive: string;
-  readonly #all: FastConnections;
+  readonly #all: FastContext;
   readonly #connection: Connection;
   readonly #endReads: () => void;
   /** Answers that are owed, in order. */
@@ -46,7 +67,7 @@ class FastConnection {
   /** What to do when everything is answered; null: wait for the next request. */
   #leaving: (() => void) | null = null;
 
-  constructor(all: FastConnections, socket: Socket, connection: Connection) {
+  constructor(all: FastContext, socket: Socket, connection: Connection) {
     this.#all = all;
     this.socket = socket;
     this.keepsAlive = all.keepsAlive;
@@ -80,6 +101,7 @@ class FastConnection {
     const { recogniser, requests } = this.#all;
     let at = 0;
     while (at < bytes.length) {
+      // The length of the head, whose lines the recogniser has then noted for WholeRequest; or `more`, or `doubtful`.
       const head = recogniser.read(bytes, at);
       if (head === doubtful) return this.#leave(kept(bytes.subarray(at)));
       const length = head + (head === more ? 0 : recogniser.bodyBytes);
@@ -226,127 +248,6 @@ class FastConnection {
     this.isOver = true;
     this.#all.remove(this);
   };
-}
-
-export interface FastRules extends Pick<HttpServerOptions, 'limits' | 'answersHalfClosed' | 'silenceMs'> {
-  /** How the targets of requests begin that are read here. */
-  readonly prefixes: readonly string[];
-  /** Where whole requests go. */
-  readonly requests: Pick<ReceivedRequests<Exchange>, 'receive'>;
-  /** Gives a socket to Node's parser. */
-  readonly handOver: (socket: Socket) => void;
-  /** Called when nothing arrived within the time that headers have. */
-  readonly expired: (socket: Socket) => void;
-}
-
-/** The connections of one door that are read here: ends those that are silent for too long, and gives those whose request arrives too slowly to Node. */
-export class FastConnections {
-  readonly limits: Limits;
-  readonly requests: FastRules['requests'];
-  readonly answersHalfClosed: boolean;
-  readonly handOver: FastRules['handOver'];
-  readonly recogniser: PlainRequestParser;
-  /** The last headers of an answer that leaves its connection open, as Node writes them. */
-  readonly keepsAlive: string;
-  /** Bytes of requests that have not arrived as a whole. */
-  heldBytes = 0;
-  /** Goes up by one every `#tickMs`. */
-  tick = 0;
-  readonly #rules: FastRules;
-  readonly #tickMs: number;
-  readonly #all = new Set<FastConnection>();
-  readonly #holding = new Set<FastConnection>();
-  #ticking: NodeJS.Timeout | null = null;
-  #isWatching = false;
-  readonly #leavings: PerTurn;
-
-  constructor(rules: FastRules) {
-    const { limits, prefixes, silenceMs } = rules;
-    const { headersTimeoutMs, keepAliveTimeoutMs } = limits;
-    this.#rules = rules;
-    this.limits = limits;
-    this.requests = rules.requests;
-    this.answersHalfClosed = rules.answersHalfClosed;
-    this.handOver = rules.handOver;
-    this.#leavings = new PerTurn(limits.endingsPerTurnMax, setImmediate);
-    this.recogniser = new PlainRequestParser({
-      prefixes,
-      headBytesMax: Math.min(limits.fastHeadBytesMax, limits.headersBytesMax),
-      targetBytesMax: limits.targetBytesMax,
-      linesMax: limits.headersCountMax,
-      bodyBytesMax: limits.fastBodyBytesMax,
-    });
-    this.keepsAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAliveTimeoutMs / 1_000)}\r\n`;
-    // As often as Node checks.
-    const shortest = Math.min(headersTimeoutMs, keepAliveTimeoutMs, silenceMs ?? Infinity);
-    this.#tickMs = Math.min(1_000, Math.ceil(shortest / 4));
-  }
-
-  add(socket: Socket, connection: Connection): void {
-    const added = new FastConnection(this, socket, connection);
-    this.#all.add(added);
-    this.#ticking ??= setInterval(() => this.#sweep(), this.#tickMs).unref();
-  }
-
-  remove(gone: FastConnection): void {
-    this.#all.delete(gone);
-    this.#holding.delete(gone);
-    if (this.#all.size > 0 || this.#ticking === null) return;
-    clearInterval(this.#ticking);
-    this.#ticking = null;
-  }
-
-  /** Ends connections that have answered all of their requests. */
-  endIdle(): void {
-    for (const { isIdle, hadRequest, socket } of this.#all) if (isIdle && hadRequest) socket.destroy();
-  }
-
-  /** Gives all requests that have begun to Node, which has read them in the next turn. Returns whether there were any. */
-  leaveHeld(): boolean {
-    const held = [...this.#holding];
-    for (const connection of held) connection.leaveHeld();
-    return held.length > 0;
-  }
-
-  /** A connection that holds bytes is checked again in a moment. */
-  holds(connection: FastConnection, does: boolean): void {
-    if (!does) return void this.#holding.delete(connection);
-    this.#holding.add(connection);
-    if (!this.#isWatching) this.#watch();
-  }
-
-  #watch(): void {
-    this.#isWatching = true;
-    setTimeout(() => {
-      this.#isWatching = false;
-      for (const connection of this.#holding) {
-        // Node creates a parser for each, and thousands may have begun at the same instant.
-        if (connection.isSlow)
-          this.#leavings.run(() => (connection.isSlow ? connection.leaveHeld() : undefined));
-        else connection.isSlow = true;
-      }
-      if (this.#holding.size > 0) this.#watch();
-    }, this.limits.fastHoldMs).unref();
-  }
-
-  #sweep(): void {
-    this.tick += 1;
-    for (const connection of this.#all) this.#endSilent(connection);
-  }
-
-  #endSilent(connection: FastConnection): void {
-    const { headersTimeoutMs, keepAliveTimeoutMs } = this.limits;
-    // At least this long: the first of these ticks may have followed at once.
-    const silentMs = (this.tick - connection.tick - 1) * this.#tickMs;
-    if (silentMs >= (this.#rules.silenceMs ?? Infinity)) return void connection.socket.destroy();
-    if (!connection.isIdle) return;
-    if (connection.hadRequest) {
-      if (silentMs >= keepAliveTimeoutMs) connection.socket.destroy();
-    } else if (silentMs >= headersTimeoutMs) {
-      connection.isOver = true;
-      this.#rules.expired(connection.socket);
-    }
-  }
 }
 
 /** A copy in memory of its own, outside Node's pool: for bytes that may be held for longer than others in the pool. */

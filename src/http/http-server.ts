@@ -9,7 +9,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { alsoAt, listenAt, type ListenAt } from '../kit/listen-at.ts';
 import type { Limits } from '../config/limits.ts';
 import { BytesInFlight } from './budget.ts';
-import { FastConnections } from './fast-connection.ts';
+import { FastConnections } from './fast-connections.ts';
 import { Inflations } from './inflation.ts';
 import { answerHalfClosed, createHttpDoor } from './server.ts';
 import type { HttpServerOptions, NodeServer } from './server.ts';

@@ -7,7 +7,7 @@ import type { Socket } from 'node:net';
 import { refusal } from '../errors/refusals.ts';
 import { PerTurn, nobodyWaits, quietTurn } from '../kit/event-loop.ts';
 import { deferred, within } from '../kit/promises.ts';
-import type { FastConnections } from './fast-connection.ts';
+import type { FastConnections } from './fast-connections.ts';
 import { Connection } from './connection.ts';
 import type { Exchange, ServerContext } from './exchange.ts';
 import type { ReceivedRequests } from './received-requests.ts';
@@ -34,6 +34,7 @@ export class OpenConnections {
     this.endings = new PerTurn(context.limits.endingsPerTurnMax, setImmediate);
   }
 
+  /** What every accepted socket begins with. When the socket is closed, the requests that still wait on it end. */
   add(socket: Socket): Connection {
     const connection = new Connection(socket, this.#context.limits, this.endings);
     this.all.set(socket, connection);

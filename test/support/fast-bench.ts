@@ -8,7 +8,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { TestContext } from 'node:test';
 import { Connection } from '../../src/http/connection.ts';
 import { PerTurn } from '../../src/kit/event-loop.ts';
-import { FastConnections } from '../../src/http/fast-connection.ts';
+import { FastConnections } from '../../src/http/fast-connections.ts';
 import type { FastAnswer } from '../../src/http/plain-answer.ts';
 import type { WholeRequest } from '../../src/http/plain-request.ts';
 import { limits } from '../../src/config/limits.ts';
