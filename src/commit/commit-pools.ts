@@ -127,7 +127,7 @@ export class CommitPools {
   }
 
   /** The same of the connections for tables without code. */
-  sharesWriters(database: string): boolean {
+  hasPooler(database: string): boolean {
     return this.#pools.get(keyOf(database, 'writer'))?.shared === true;
   }
 

@@ -32,7 +32,7 @@ function room() {
     connectForMany: connect,
     giveBack: () => void log.push('given back'),
     isShared: () => false,
-    sharesWriters: () => false,
+    hasPooler: () => false,
     sizeOf: () => 1,
   };
   const context: CommitContext = {

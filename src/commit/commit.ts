@@ -28,7 +28,6 @@ import { OwnerScheduler } from './owner-scheduler.ts';
 import { settleEach } from './row-at-fault.ts';
 import type { TriedGroup } from './row-at-fault.ts';
 import { GroupSharing } from './shared-transaction.ts';
-import type { Joined } from './shared-transaction.ts';
 import type { GroupResult } from './sharing-tables.ts';
 import { tableStatements } from './table-statements.ts';
 
@@ -50,7 +49,14 @@ export class Commit implements GroupCommit {
     this.#elsewhere = elsewhere;
     this.#tracer = tracer;
     this.#turns = new OwnerScheduler(context.pools, context);
-    this.#sharing = new GroupSharing((groups) => commitTogether(context, groups), context);
+    this.#sharing = new GroupSharing(
+      {
+        alone: (group) => this.#alone(group),
+        together: (groups) => commitTogether(context, groups),
+        hasPooler: (database) => context.pools.hasPooler(database),
+      },
+      context,
+    );
   }
 
   commit(group: Group): Promise<readonly Outcome[]> {
@@ -69,22 +75,13 @@ export class Commit implements GroupCommit {
     }
   }
 
-  /** With small groups of other tables that come at the same moment; a lone group goes alone at once. */
+  /** As a rule `#alone`, at once; with small groups of other tables if they come at the same moment. */
   async #store(group: Group): Promise<readonly Outcome[]> {
-    const { target } = group;
-    let joined: Joined | null = null;
-    let result: GroupResult | null = null;
     try {
-      this.#turns.saw(target);
-      const mayShare = this.#sharing.mayShare(group) && !this.#context.pools.sharesWriters(target.database);
-      if (mayShare) joined = await this.#sharing.join(group);
-      if (joined !== null && joined.outcomes !== null) return joined.outcomes;
-      result = await this.#alone(group);
-      return result.outcomes;
+      this.#turns.saw(group.target);
+      return await this.#sharing.store(group);
     } catch (error) {
       return this.#failed(group, error);
-    } finally {
-      this.#sharing.ended(group, joined, result);
     }
   }
 
@@ -110,7 +107,7 @@ export class Commit implements GroupCommit {
       if (!(lent instanceof GroupSession)) return { outcomes: group.members.map(() => lent), ms };
       try {
         const started = clock();
-        const tried = isCopied(target)
+        const tried = storesDocuments(target)
           ? new DocumentGroup(lent, target, limits)
           : new DecodedGroup(lent, tableStatements(target), this.#context);
         const outcomes = await settle(tried, group.members);
@@ -150,9 +147,9 @@ export function forRows({ target, members }: Pick<Group, 'target' | 'members'>):
   return deleting(target);
 }
 
-/** Whether the rows of a table are stored by one COPY. */
-export function isCopied({ shape, dedupe }: Target): boolean {
-  return shape.writeMode === 'copy' && dedupe === undefined;
+/** Whether documents are stored as they are: as a rule by one prepared INSERT, and many of them by COPY. Otherwise the engine decodes them. */
+export function storesDocuments({ shape, dedupe }: Target): boolean {
+  return shape.writeMode === 'documents' && dedupe === undefined;
 }
 
 /** One outcome per member, in order. Nearly always all are stored together; if not, row-at-fault.ts finds out whose rows are refused. */

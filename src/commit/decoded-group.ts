@@ -1,6 +1,6 @@
 /**
  * How rows of any other table are stored: the engine decodes the documents, and prepared statements insert or upsert them, all of a group in one
- * transaction and one write. As a rule these are two statements: one that locks the table and asks whether it is still the same (`holdPlainStep`), and the
+ * transaction and one write. As a rule these are two statements: one that locks the table and asks whether it is still the same (`lockAndConfirmStep`), and the
  * rows (`storeStatement`). If they cannot be stored together, they are settled member by member (row-at-fault.ts); a sender is told which of its own
  * values does not fit, as far as the group's questions and time allow (refused-rows.ts).
  */
@@ -87,7 +87,7 @@ export class DecodedGroup implements TriedGroup {
     const rows = this.#steps(members, mayTry);
     const trials = rows.find((step) => step.trials !== undefined)?.trials;
     const before = [...settingSteps(session.settings(target)), ...this.#table.before(rows)];
-    const then = this.#table.isHeldFor(rows) ? rows : [...rows, ...this.#table.after(session.facts)];
+    const then = this.#table.isLockedFor(rows) ? rows : [...rows, ...this.#table.after(session.facts)];
     const steps = [...before, ...then];
     const first = resetBefore(session.shared);
     const last = resetAfter(session.shared, target, session.commitOf(target));

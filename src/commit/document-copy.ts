@@ -9,7 +9,7 @@
 import { rememberedOf } from '../kit/memoize.ts';
 import type { Outcome, Rows, Group } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import { isMeant, isMeantFirst, numberSql, isPlain, holdPlainStep } from './plan-lock.ts';
+import { isMeant, isMeantFirst, numberSql, runsNoCode, lockAndConfirmStep } from './plan-lock.ts';
 import { holdCodeSql, lockSql } from './lock-table.ts';
 import { isForgotten, foundBy, standing } from './interpret-reply.ts';
 import type { StoreAttempt } from './engine-reply.ts';
@@ -81,7 +81,7 @@ export class DocumentCopy {
       statement,
       messages: (name = statement.name) => [...executeMessages(name, []), ...copyMessages(some)],
     };
-    const stored = await this.#session.storePrepared(statement, [holdPlainStep(this.#target)], [rows]);
+    const stored = await this.#session.storePrepared(statement, [lockAndConfirmStep(this.#target)], [rows]);
     // The plain COPY needs no prepared statement.
     const isPlainNext = stored === 'not worth it' || (stored.kind === 'failed' && isForgotten(stored));
     return isPlainNext ? null : stored;
@@ -162,7 +162,7 @@ export function groupStatement(
     ...(timeoutMs === null ? [] : [`set local statement_timeout = ${Math.ceil(timeoutMs)}`]),
   ];
   // Arrives with CopyInResponse, thus before the commit: the number to ask for if the answer to that is lost.
-  const hold = isPlain(target)
+  const hold = runsNoCode(target)
     ? [lockSql(target), `${confirm}, ${numberSql}`]
     : [holdCodeSql(target, ['INSERT'])];
   const first = isMeantFirst(target);
@@ -170,7 +170,7 @@ export function groupStatement(
   const looking = new Set([...hold, confirm, ...first]);
   const ending = commit === 'off' ? 'off' : facts.commit;
   // The code of the table sees the path of any client, and what it has set does not apply to COMMIT.
-  const statements = isPlain(target)
+  const statements = runsNoCode(target)
     ? [...before, ...hold, ...copy, confirm]
     : [
         ...before,

@@ -7,7 +7,7 @@ import { runOurs } from '../../test/support/webhook-tables.ts';
 import { limits } from '../config/limits.ts';
 import type { Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import { mayShare } from './shared-transaction.ts';
+import { isShareable } from './shared-transaction.ts';
 
 const create = (name: string) => `CREATE TABLE ${name} (data JSONB) WITH (connector = 'webhook')`;
 
@@ -114,7 +114,7 @@ suite('a few rows are stored by one prepared INSERT as safely as by COPY', () =>
     const shares = ({ code, ...of }: Target) => {
       const known: Target = { ...of, code: { ...code, functionsIn: 'headgate' } };
       const members = [{ ...rowsOf(known, '1'), ackTimeoutMs: 1 }];
-      return mayShare({ target: known, members, rows: 1, bytes: 1 }, limits);
+      return isShareable({ target: known, members, rows: 1, bytes: 1 }, limits);
     };
     assert.deepEqual([shares(target), shares(spread)], [true, false]);
   });

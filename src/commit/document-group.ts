@@ -10,7 +10,7 @@ import { rememberedOf } from '../kit/memoize.ts';
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import type { Limits } from '../config/limits.ts';
-import { askedFirstSql, isMeant, numberSql, isPlain } from './plan-lock.ts';
+import { askedFirstSql, isMeant, numberSql, runsNoCode } from './plan-lock.ts';
 import { verdictOf, isForgotten } from './interpret-reply.ts';
 import { toStatement } from './commit-connection.ts';
 import type { PreparedStatement, StatementStep } from './commit-connection.ts';
@@ -53,7 +53,7 @@ export class DocumentGroup implements TriedGroup {
     this.#first = first;
     // Citus takes no INSERT that begins with the question, and copies its rows to the other servers as well.
     const isHere = target.shape.distributedByCitus !== true;
-    this.#isPrepared = first === null && hasOwn(session.settings(target)) && isPlain(target) && isHere;
+    this.#isPrepared = first === null && hasOwn(session.settings(target)) && runsNoCode(target) && isHere;
   }
 
   get #copy(): DocumentCopy {

@@ -12,7 +12,7 @@ import type { Group, Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { isCopied, forRows } from './commit.ts';
+import { storesDocuments, forRows } from './commit.ts';
 import { ackTimeoutOf, noConnection, CommitSession } from './session.ts';
 import type { CommitContext } from './session.ts';
 import type { CommitPools } from './commit-pools.ts';
@@ -153,7 +153,7 @@ function triedGroup(
   passage: HandOverBatch,
   context: CommitContext,
 ): DocumentGroup | DecodedGroup {
-  if (!isCopied(target)) return new DecodedGroup(session, new PassingStatements(target, passage), context);
+  if (!storesDocuments(target)) return new DecodedGroup(session, new PassingStatements(target, passage), context);
   const { spool, first, last } = passage;
   const advance =
     target.code.as === 'owner'

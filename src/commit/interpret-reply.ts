@@ -200,7 +200,7 @@ export const changed = failedHere(tableChanged, 'the table has changed');
 /** What the failure of a statement that checks the table says about it; null: nothing. */
 function checkFailed({ sqlstate, message }: Failed): Failed | null {
   if (sqlstate === strangersCode) return failedHere(strangersCode, message);
-  // 0A000: it has a rule now, with which the statement of holdPlainStep is not planned.
+  // 0A000: it has a rule now, with which the statement of lockAndConfirmStep is not planned.
   return /^(22P02|HG001|0A000)$/.test(sqlstate) ? changed : null;
 }
 

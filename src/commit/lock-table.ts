@@ -7,7 +7,7 @@ import type { LockedFor } from '../relations/lock-code.ts';
 import { typeOids } from '../relations/shape.ts';
 import { quoteLiteral, relationName } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
-import { isPlain, numberSql } from './plan-lock.ts';
+import { runsNoCode, numberSql } from './plan-lock.ts';
 import { namelessStep, stepOf, toStatement } from './commit-connection.ts';
 import type { StatementStep } from './commit-connection.ts';
 import { executeMessages, parseMessage, textOf } from './wire-message.ts';
@@ -95,7 +95,7 @@ export function holdSteps(
   });
   // No row that is older passes the tombstone of a deletion that is not committed yet.
   const passesNobody = deletes && isNewest;
-  if (!isPlain(target)) {
+  if (!runsNoCode(target)) {
     const needs: Privilege[] = ['INSERT'];
     if (target.shape.writeMode === 'upsert') needs.push('UPDATE');
     if (deletes) needs.push('DELETE');

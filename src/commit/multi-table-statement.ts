@@ -107,15 +107,15 @@ async function storeTogether(
 const rowsStatement = rememberedOf((target: Target): PreparedStatement => {
   const { oid: id, shape } = target;
   const column = quoteIdentifier(shape.columns[0]?.name ?? '');
-  const isCopied = shape.writeMode === 'copy';
-  const insert = isCopied
+  const isWhole = shape.writeMode === 'documents';
+  const insert = isWhole
     ? `insert into ${relationName(target)} (${column}) select $1 from asked where ${isMeant(target)}`
     : `${storeStatement(target)} and exists (select from asked)`;
   const late = `pg_catalog.clock_timestamp() operator(pg_catalog.-) pg_catalog.now() operator(pg_catalog.>) '${2 * limits.sharedStatementMs} ms'::pg_catalog.interval`;
   const sql =
     `${askedFirstSql(target)} ${insert} returning (case when tableoid operator(pg_catalog.<>) ${id}::pg_catalog.oid then 'elsewhere' ` +
     `when ${late} then 'late' else 'true' end)::pg_catalog.bool`;
-  return toStatement(sql, [isCopied ? typeOids.jsonb : typeOids.json]);
+  return toStatement(sql, [isWhole ? typeOids.jsonb : typeOids.json]);
 });
 
 /** The beginning of what binds a statement of one jsonb parameter: the bytes between the length and the parameter. */
@@ -167,8 +167,8 @@ interface Executed {
 
 /** By statements that the connection keeps. */
 function rowsOf(groups: readonly Group[]): Executed {
-  const copied = groups.filter(isCopied);
-  const typed = groups.filter((group) => !isCopied(group));
+  const copied = groups.filter(storesWhole);
+  const typed = groups.filter((group) => !storesWhole(group));
   const plain = executeDocuments(
     copied.flatMap(({ target, members }) => {
       const head = headOf(rowsStatement(target));
@@ -182,14 +182,14 @@ function rowsOf(groups: readonly Group[]): Executed {
 /** By the same statement, parsed for these rows. */
 function namelessRows(group: Group): Executed {
   const { nameless } = rowsStatement(group.target);
-  if (!isCopied(group)) return { messages: [nameless, ...typedRows(group, '')], count: 1 };
+  if (!storesWhole(group)) return { messages: [nameless, ...typedRows(group, '')], count: 1 };
   const all = group.members.map(({ documents }) => ({ head: namelessHead, documents }));
   const { messages, count } = executeDocuments(all);
   return { messages: [nameless, ...messages], count };
 }
 
-function isCopied({ target: { shape } }: Group): boolean {
-  return shape.writeMode === 'copy';
+function storesWhole({ target: { shape } }: Group): boolean {
+  return shape.writeMode === 'documents';
 }
 
 /** All rows of a group in one statement. */

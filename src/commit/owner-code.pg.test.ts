@@ -110,7 +110,7 @@ for (const { version, bin } of versions) {
           const { root, send, tableOf, made } = await room(t, begun, bin, role);
           await made('data jsonb', codes[0]?.after ?? '');
           const target = await tableOf('mal.t', { document: 'data' }, true);
-          assert.deepEqual([target.shape.writeMode, target.code.as], ['copy', 'owner']);
+          assert.deepEqual([target.shape.writeMode, target.code.as], ['documents', 'owner']);
           const document = '{"a":1.10,"b":12345678901234567890.0,"c":[-0,1e400]}';
           assert.deepEqual(outcomesOf(await send([rowsOf(target, document)])), [1]);
           const outcomes = await send([

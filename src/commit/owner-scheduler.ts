@@ -17,7 +17,7 @@
 import type { Target } from '../types/target.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { CommitPools } from './commit-pools.ts';
-import { isPlain } from './plan-lock.ts';
+import { runsNoCode } from './plan-lock.ts';
 
 interface Owner {
   /** Its groups that are at work. */
@@ -96,7 +96,7 @@ export class OwnerScheduler {
     const { database } = target;
     let lines = this.#lines.get(database);
     if (lines === undefined) this.#lines.set(database, (lines = [lineOf(database), lineOf(database)]));
-    return lines[isPlain(target) ? 0 : 1];
+    return lines[runsNoCode(target) ? 0 : 1];
   }
 
   #wait(line: DatabaseTurns, owner: Owner, { code }: Target, ackTimeoutMs: number): Promise<boolean> {

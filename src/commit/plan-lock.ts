@@ -10,7 +10,7 @@ import { fixed, stepOf, toStatement } from './commit-connection.ts';
 import type { StatementStep } from './commit-connection.ts';
 
 /** Storing its rows runs no code. */
-export function isPlain({ code }: Pick<Target, 'code'>): boolean {
+export function runsNoCode({ code }: Pick<Target, 'code'>): boolean {
   return code.as === 'writer';
 }
 
@@ -57,8 +57,8 @@ export function askedFirstSql(target: Target): string {
 }
 
 /** Whether an INSERT may begin with the question (askedFirstSql). Citus takes no such INSERT into a table that it distributes. */
-export function isHeldByPlan(target: Target): boolean {
-  return isPlain(target) && target.code.functionsIn !== null && target.shape.distributedByCitus !== true;
+export function confirmsInInsert(target: Target): boolean {
+  return runsNoCode(target) && target.code.functionsIn !== null && target.shape.distributedByCitus !== true;
 }
 
 /**
@@ -67,7 +67,7 @@ export function isHeldByPlan(target: Target): boolean {
  * has changed, and evaluates the question when it plans: otherwise this costs only the round through the executor. The question is about the
  * relation of the target, and `isMeant` about the one that was locked: the name may mean another one for just so long.
  */
-export const holdPlainStep = rememberedOf((target: Target): StatementStep => {
+export const lockAndConfirmStep = rememberedOf((target: Target): StatementStep => {
   const nothing = `held as (insert into ${relationName(target)} select from asked where ${isMeant(target)} and false)`;
   const statement = toStatement(`${askedFirstSql(target)}, ${nothing} select ${numberSql}`, []);
   return { ...fixed(stepOf(statement, [])), checks: true };

@@ -39,7 +39,7 @@ export class RefusedRows {
     this.#table = table;
     this.#trials = trials;
     this.#limits = limits;
-    this.#whole = table.target.shape.writeMode === 'copy';
+    this.#whole = table.target.shape.writeMode === 'documents';
   }
 
   async explain(member: Rows, failed: Failed): Promise<Outcome> {

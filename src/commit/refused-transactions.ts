@@ -5,7 +5,7 @@ import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { refusal } from '../errors/refusals.ts';
-import { isPlain } from './plan-lock.ts';
+import { runsNoCode } from './plan-lock.ts';
 import type { SessionFacts, StatementStep } from './commit-connection.ts';
 import { aborted, failedHere, outcomeOf, standing, told } from './interpret-reply.ts';
 import { committed } from './newest-statements.ts';
@@ -175,7 +175,7 @@ function markOf(target: Target, facts: SessionFacts): { readonly message: Buffer
     message: queryMessage(all.join('; ')),
     count: all.length,
   });
-  if (isPlain(target)) return inTurn(fire, mark);
+  if (runsNoCode(target)) return inTurn(fire, mark);
   const path = (to: string) => `select pg_catalog.set_config('search_path', ${quoteLiteral(to)}, true)`;
   return inTurn(path(facts.path), fire, path(safePath), mark);
 }

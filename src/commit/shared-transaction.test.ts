@@ -46,29 +46,30 @@ function room() {
     began.push(name(groups));
     return Promise.reject(new Error('a bug'));
   };
-  const sharing = new GroupSharing(together, {
-    clock: () => at.now,
-    limits: {
-      ...limits,
-      sharedTransactionsMax: 1,
-      sharedTablesMax: 4,
-      sharedGroupRowsMax: 3,
-      sharedGroupBytesMax: 1_000,
-      sharedBytesMax: 2_000,
-      sharedQuickMs: 50,
-      sharedStatementMs: 250,
-      apartMinMs: 1_000,
-      apartMaxMs: 4_000,
-    },
-  });
-  const commit = async (group: Group): Promise<readonly Outcome[]> => {
-    const joined = sharing.mayShare(group) ? await sharing.join(group) : null;
-    if (joined !== null && joined.outcomes !== null) return joined.outcomes;
+  const alone = async (group: Group) => {
     const started = at.now;
     const outcomes = await begin([group], (_, given) => given ?? stored(group));
-    sharing.ended(group, joined, { outcomes, ms: at.now - started });
-    return outcomes;
+    return { outcomes, ms: at.now - started };
   };
+  const sharing = new GroupSharing(
+    { alone, together, hasPooler: () => false },
+    {
+      clock: () => at.now,
+      limits: {
+        ...limits,
+        sharedTransactionsMax: 1,
+        sharedTablesMax: 4,
+        sharedGroupRowsMax: 3,
+        sharedGroupBytesMax: 1_000,
+        sharedBytesMax: 2_000,
+        sharedQuickMs: 50,
+        sharedStatementMs: 250,
+        apartMinMs: 1_000,
+        apartMaxMs: 4_000,
+      },
+    },
+  );
+  const commit = (group: Group) => sharing.store(group);
   return {
     at,
     /** What has begun since it was asked last. */

@@ -1,6 +1,6 @@
 /**
- * Which groups share a transaction. Takes the small groups of all tables; returns the outcomes of each, or that it goes alone. Touches nothing but the
- * function that it was given, which stores several groups or nothing of them.
+ * Which groups share a transaction. Takes the groups of all tables; returns their outcomes. As a rule a group goes alone, at once. Touches nothing but the
+ * two functions that it was given, which store a group alone, and several together or nothing of them.
  *
  * A commit costs more than a small group's rows, so at most `sharedTransactionsMax` of a database that hold small groups are
  * at the engine at one time:
@@ -17,7 +17,7 @@ import type { Limits } from '../config/limits.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { Group, Outcome, Rows } from '../types/rows.ts';
 import { ackTimeoutOf } from './session.ts';
-import { isHeldByPlan } from './plan-lock.ts';
+import { confirmsInInsert } from './plan-lock.ts';
 import { SharingTables } from './sharing-tables.ts';
 import type { GroupResult } from './sharing-tables.ts';
 
@@ -26,12 +26,12 @@ interface CountedTransaction {
   readonly sinceMs: number;
 }
 
-/** What became of a group that has joined: it was stored with others, or it goes alone, at once. `counted`: see `ended`; null: it does not count. */
-export type Joined =
-  | { readonly outcomes: readonly Outcome[] }
-  | { readonly outcomes: null; readonly counted: CountedTransaction | null };
+/** What became of a group that has joined: it was stored with others, or it goes alone, at once. `counted`: its transaction; null: it does not count. */
+type Joined =
+  | { readonly kind: 'stored'; readonly outcomes: readonly Outcome[] }
+  | { readonly kind: 'alone'; readonly counted: CountedTransaction | null };
 
-const goesAlone: Joined = { outcomes: null, counted: null };
+const goesAlone: Joined = { kind: 'alone', counted: null };
 
 interface WaitingGroup {
   readonly group: Group;
@@ -49,43 +49,57 @@ interface DatabaseSharing {
   isWatched: boolean;
 }
 
-/**
- * Stores the rows of several groups: one outcome per member of each; null: nothing is stored, and each may go alone. The rows of a table take
- * `sharedStatementMs` at most, or everything fails.
- */
-type StoreTogether = (groups: readonly Group[]) => Promise<readonly (readonly Outcome[])[] | null>;
+/** How groups are stored; rejections are passed on. */
+interface Ways {
+  /** In a transaction of its own. */
+  readonly alone: (group: Group) => Promise<GroupResult>;
+  /**
+   * One outcome per member of each; null: nothing is stored, and each may go alone. The rows of a table take `sharedStatementMs` at most, or everything
+   * fails.
+   */
+  readonly together: (groups: readonly Group[]) => Promise<readonly (readonly Outcome[])[] | null>;
+  /** Whether a pooler lends the database's sessions, which keeps no statements: its groups go alone. */
+  readonly hasPooler: (database: string) => boolean;
+}
 
 export class GroupSharing {
-  readonly #storeTogether: StoreTogether;
+  readonly #ways: Ways;
   readonly #context: Pick<StageContext, 'clock' | 'limits'>;
   readonly #lines = new Map<string, DatabaseSharing>();
 
-  constructor(storeTogether: StoreTogether, context: Pick<StageContext, 'clock' | 'limits'>) {
-    this.#storeTogether = storeTogether;
+  constructor(ways: Ways, context: Pick<StageContext, 'clock' | 'limits'>) {
+    this.#ways = ways;
     this.#context = context;
   }
 
-  /** Whether it may share, and so has to join. */
-  mayShare(group: Group): boolean {
-    const { clock, limits } = this.#context;
-    if (group.rows > limits.sharedGroupRowsMax || group.bytes > limits.sharedGroupBytesMax) return false;
-    return mayShare(group, limits) && this.#lineOf(group).tables.shares(group.target, clock());
+  /** One outcome per member, in order. Rejects as `alone` and `together` do: what is stored is then not known. */
+  async store(group: Group): Promise<readonly Outcome[]> {
+    const joined = this.#mayShare(group) ? await this.#join(group) : goesAlone;
+    if (joined.kind === 'stored') return joined.outcomes;
+    const line = this.#lineOf(group);
+    try {
+      const result = await this.#ways.alone(group);
+      line.tables.wentAlone(group, result, this.#context.clock());
+      return result.outcomes;
+    } finally {
+      if (joined.counted !== null) this.#uncount(line, joined.counted);
+    }
   }
 
-  /** Waits for its transaction. A group that is alone does not: it goes alone. Rejects if storing them together throws: what is stored is then not known. */
-  join(group: Group): Promise<Joined> {
+  #mayShare(group: Group): boolean {
+    const { clock, limits } = this.#context;
+    if (group.rows > limits.sharedGroupRowsMax || group.bytes > limits.sharedGroupBytesMax) return false;
+    if (!isShareable(group, limits) || this.#ways.hasPooler(group.target.database)) return false;
+    return this.#lineOf(group).tables.shares(group.target, clock());
+  }
+
+  /** Waits for its transaction; a group that is alone does not. */
+  #join(group: Group): Promise<Joined> {
     const line = this.#lineOf(group);
     return new Promise((resolve, reject) => {
       // When all lanes whose turn ends now have submitted theirs.
       if (line.waiting.push({ group, resolve, reject }) === 1) queueMicrotask(() => this.#goOn(line));
     });
-  }
-
-  /** To be called for every group that has gone alone. `joined`: null: it did not. `result`: null if it failed. */
-  ended(group: Group, joined: Joined | null, result: GroupResult | null): void {
-    const line = this.#lineOf(group);
-    if (result !== null) line.tables.wentAlone(group, result, this.#context.clock());
-    if (joined?.outcomes === null && joined.counted !== null) this.#uncount(line, joined.counted);
   }
 
   #lineOf({ target: { database } }: Group): DatabaseSharing {
@@ -105,7 +119,7 @@ export class GroupSharing {
     line.counted.add(counted);
     this.#watch(line);
     const taken = this.#take(line);
-    if (taken.length === 1) taken[0]?.resolve({ outcomes: null, counted });
+    if (taken.length === 1) taken[0]?.resolve({ kind: 'alone', counted });
     else void this.#go(line, taken, counted);
     this.#goOn(line);
   }
@@ -153,13 +167,13 @@ export class GroupSharing {
       const { slowMs } = line.tables;
       const started = clock();
       const groups = taken.map(({ group }) => group);
-      const stored = await this.#storeTogether(groups);
+      const stored = await this.#ways.together(groups);
       const now = clock();
       line.tables.wentTogether(groups, stored !== null, now - started, slowMs, now);
       const tell = () =>
         taken.forEach(({ resolve }, i) => {
           const outcomes = stored?.[i];
-          resolve(outcomes === undefined ? goesAlone : { outcomes });
+          resolve(outcomes === undefined ? goesAlone : { kind: 'stored', outcomes });
         });
       // As in a lane: the waiting groups are at the engine while these are answered.
       if (line.waiting.length >= taken.length) process.nextTick(tell);
@@ -173,11 +187,11 @@ export class GroupSharing {
 }
 
 /** Nothing may depend on a table's own settings or code: no code runs, no row replaces another, and COMMIT waits for the disk. */
-export function mayShare(group: Group, { ackDeadlineMs }: Pick<Limits, 'ackDeadlineMs'>): boolean {
+export function isShareable(group: Group, { ackDeadlineMs }: Pick<Limits, 'ackDeadlineMs'>): boolean {
   const { shape, waitsForDisk, dedupe } = group.target;
-  if (!isHeldByPlan(group.target) || dedupe !== undefined || !waitsForDisk) return false;
+  if (!confirmsInInsert(group.target) || dedupe !== undefined || !waitsForDisk) return false;
   if (ackTimeoutOf(group) > ackDeadlineMs) return false;
-  return shape.writeMode === 'copy' || (shape.writeMode === 'insert' && group.members.every(onlyStores));
+  return shape.writeMode === 'documents' || (shape.writeMode === 'insert' && group.members.every(onlyStores));
 }
 
 function onlyStores({ deletes, keeps }: Rows): boolean {

@@ -129,7 +129,7 @@ export function isKeyed(shape: Shape): boolean {
 
 /** The columns of the key as SQL, or null: rows of this table are never compared by their key. */
 export function sortKey({ writeMode, key, columns }: Shape): readonly string[] | null {
-  if (writeMode === 'insert' || writeMode === 'copy' || key.length === 0) return null;
+  if (writeMode === 'insert' || writeMode === 'documents' || key.length === 0) return null;
   const written = new Set(columns.map(({ name }) => name));
   // A key that only the engine fills (an identity) is never that of an existing row.
   if (key.some((column) => column.generated === null && !written.has(column.name))) return null;

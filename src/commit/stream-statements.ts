@@ -20,7 +20,7 @@ import {
 } from './transaction-statements.ts';
 import { executeMessages, parseMessage, syncMessage } from './wire-message.ts';
 import type { RowRange } from './wire-message.ts';
-import { isPlain } from './plan-lock.ts';
+import { runsNoCode } from './plan-lock.ts';
 
 export interface StreamSql {
   readonly text: string;
@@ -63,7 +63,7 @@ const plain = (text: string): StreamSql => ({ text, values: [] });
 
 export function streamStatements(target: Target, facts: SessionFacts, shared: boolean): StreamStatements {
   const { code, shape } = target;
-  const isInert = isPlain(target);
+  const isInert = runsNoCode(target);
   const confirm = {
     text: confirmStatement,
     values: [relationName(target), String(target.oid), shape.version, String(code.owner)],

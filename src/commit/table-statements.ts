@@ -6,7 +6,7 @@ import type { Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { typeOids } from '../relations/shape.ts';
-import { isPlain, holdPlainStep, isHeldByPlan, isMeantFirst } from './plan-lock.ts';
+import { runsNoCode, lockAndConfirmStep, confirmsInInsert, isMeantFirst } from './plan-lock.ts';
 import type { SessionFacts, PreparedStatement, StatementStep } from './commit-connection.ts';
 import { CountedBackoff } from './counted-backoff.ts';
 import { holdSteps, lockMessages } from './lock-table.ts';
@@ -59,7 +59,7 @@ export class TableStatements {
   readonly #store = new Map<string, PreparedStatement>();
   readonly #locks: KeyLocks | null;
   /** The lock and the question in one, for a table that runs no code; null: each is asked for itself. */
-  readonly #holdPlain: StatementStep | null;
+  readonly #lockAndConfirm: StatementStep | null;
   readonly #isNewest: boolean;
   /** Of the short statements; null: the rows are stored without. */
   readonly #trials: Readonly<Record<Short, CountedBackoff>> | null;
@@ -74,8 +74,8 @@ export class TableStatements {
     this.#isNewest = isNewest;
     this.#removeSql = isNewest ? removeOlderStatement(target) : removeStatement(target);
     this.deletes = this.#removeSql !== null;
-    this.#trials = isNewest && isPlain(target) ? trialsOf(target) : null;
-    this.#holdPlain = isHeldByPlan(target) ? holdPlainStep(target) : null;
+    this.#trials = isNewest && runsNoCode(target) ? trialsOf(target) : null;
+    this.#lockAndConfirm = confirmsInInsert(target) ? lockAndConfirmStep(target) : null;
   }
 
   /** Whether statements are prepared after the first steps. Where a deletion waits for everybody else (lock-table.ts), nobody waits in a circle then. */
@@ -88,13 +88,13 @@ export class TableStatements {
     const count = steps.filter(({ between, claims }) => between !== true && claims !== true).length;
     const deletes = steps.some((it) => it.deletes === true);
     // It will have the table to itself: nobody else's keys, or ids, are in its way.
-    if (this.#locks === null || (deletes && this.#isNewest)) return this.hold(deletes);
-    return [count > 1 ? this.#locks.alone : this.#locks.shared, ...this.hold(deletes)];
+    if (this.#locks === null || (deletes && this.#isNewest)) return this.lock(deletes);
+    return [count > 1 ? this.#locks.alone : this.#locks.shared, ...this.lock(deletes)];
   }
 
   /** Before anything of the table runs. */
-  hold(deletes: boolean): readonly StatementStep[] {
-    if (this.#holdPlain !== null && !deletes) return [this.#holdPlain];
+  lock(deletes: boolean): readonly StatementStep[] {
+    if (this.#lockAndConfirm !== null && !deletes) return [this.#lockAndConfirm];
     return holdSteps(this.target, this.confirm, deletes, this.#isNewest);
   }
 
@@ -161,21 +161,21 @@ export class TableStatements {
   }
 
   /** Whether these steps store rows only in the table that the first step has locked, because each names it by its number, too. */
-  isHeldFor(steps: readonly StatementStep[]): boolean {
-    return this.#holdPlain !== null && !steps.some(({ deletes }) => deletes === true);
+  isLockedFor(steps: readonly StatementStep[]): boolean {
+    return this.#lockAndConfirm !== null && !steps.some(({ deletes }) => deletes === true);
   }
 
   /** The last steps of a transaction. */
   after(facts: SessionFacts): StatementStep[] {
-    if (this.#holdPlain !== null) return [this.#holdPlain];
+    if (this.#lockAndConfirm !== null) return [this.#lockAndConfirm];
     // Triggers that fire at COMMIT see the same path as those before them.
-    const own = isPlain(this.target) ? [] : [pathStep(facts.path)];
+    const own = runsNoCode(this.target) ? [] : [pathStep(facts.path)];
     return [this.confirm, ...own];
   }
 
   /** What code has set must not apply to what comes next. */
   #pins(commit: string): StatementStep[] {
-    return isPlain(this.target) ? [] : [pinsStep(commit)];
+    return runsNoCode(this.target) ? [] : [pinsStep(commit)];
   }
 
   #storing(kept: readonly string[], rows: number, short?: Short): PreparedStatement {
@@ -210,7 +210,7 @@ export const tableStatements = rememberedOf((target: Target) => new TableStateme
 
 /** For a row that meets no other the SQLSTATE matters: Citus loses it when it copies. */
 function goesByValues({ shape, code }: Target, rows: number): boolean {
-  if (shape.distributedByCitus !== true || shape.writeMode === 'copy' || code.functionsIn !== 'headgate')
+  if (shape.distributedByCitus !== true || shape.writeMode === 'documents' || code.functionsIn !== 'headgate')
     return false;
   return rows > 0 && rows <= (shape.writeMode === 'insert' ? 1 : limits.distributedValuesMax);
 }
@@ -223,6 +223,6 @@ function storedAt(deletes: Buffer, number: number): number {
 
 function storingSql(target: Target, kept: readonly string[], byValues: boolean): string {
   if (isNewestOnly(target)) return storeNewestStatement(target, kept);
-  if (target.shape.writeMode === 'copy') return storeDocumentsStatement(target);
+  if (target.shape.writeMode === 'documents') return storeDocumentsStatement(target);
   return byValues ? storeValuesStatement(target, kept) : storeStatement(target, kept);
 }

@@ -9,7 +9,7 @@ import type { Target } from '../types/target.ts';
 import { executeMessages, parseMessage, textOf } from './wire-message.ts';
 import { fixed, stepOf, toStatement } from './commit-connection.ts';
 import type { StatementStep } from './commit-connection.ts';
-import { isPlain } from './plan-lock.ts';
+import { runsNoCode } from './plan-lock.ts';
 
 const { int8, oid, text } = typeOids;
 
@@ -156,7 +156,7 @@ const pathIsSafe = inOrder(
 
 /** What comes after all steps: others use the session next, so what code has left in it is removed in its own transaction. */
 export function resetAfter(shared: boolean, target: Target, commit: string): ResetSettings {
-  return shared && !isPlain(target) ? inOrder(...cleanUpStatements(commit)) : nothing;
+  return shared && !runsNoCode(target) ? inOrder(...cleanUpStatements(commit)) : nothing;
 }
 
 /** What comes before all steps: the settings of a session that others use are not known, so the path is set before anything is parsed. */

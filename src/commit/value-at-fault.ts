@@ -9,7 +9,7 @@ import type { Target } from '../types/target.ts';
 import { isValue, changed } from './interpret-reply.ts';
 import type { Failed, EngineReply } from './engine-reply.ts';
 import type { SessionFacts } from './commit-connection.ts';
-import { isPlain } from './plan-lock.ts';
+import { runsNoCode } from './plan-lock.ts';
 import { textOf, executeMessages, parseMessage, syncMessage } from './wire-message.ts';
 import {
   definitions,
@@ -179,11 +179,11 @@ export class ValueSearch {
     const documents = { format: 0, value: parts } as const;
     const parse = parseMessage('', sql, rowTypes);
     const messages = executeMessages('', [documents, textOf(this.#facts.path), { format: 1, value: null }]);
-    if (isPlain(this.#table.target)) return { messages: [parse, ...messages], count: 1 };
+    if (runsNoCode(this.#table.target)) return { messages: [parse, ...messages], count: 1 };
     // Its types may run code, which may be another owner's by now.
-    const hold = this.#table.hold(false);
-    const held = hold.flatMap((step) => [...(step.statement?.messages ?? []), ...step.messages()]);
-    return { messages: [...held, parse, ...messages], count: hold.length + 1 };
+    const lock = this.#table.lock(false);
+    const locked = lock.flatMap((step) => [...(step.statement?.messages ?? []), ...step.messages()]);
+    return { messages: [...locked, parse, ...messages], count: lock.length + 1 };
   }
 
   /** The failure of each question, or null. Questions that may no longer be asked count as not failed. */

@@ -13,14 +13,14 @@ const hook = "WITH (connector = 'webhook')";
 
 /** What stands behind CREATE TABLE t, and what becomes of it. */
 const tables: readonly (readonly [string, string])[] = [
-  [`(data JSONB) ${hook}`, 'copy (data jsonb) document data'],
-  [`(data app.doc) ${hook}`, 'copy (data app.doc) document data'],
+  [`(data JSONB) ${hook}`, 'documents (data jsonb) document data'],
+  [`(data app.doc) ${hook}`, 'documents (data app.doc) document data'],
   [`(data JSON) ${hook}`, 'insert (data json) document data'],
-  ["(data JSONB) WITH (connector = 'webhook', distribute = 'off')", 'copy (data jsonb) document data'],
+  ["(data JSONB) WITH (connector = 'webhook', distribute = 'off')", 'documents (data jsonb) document data'],
   [`(data JSONB PRIMARY KEY) ${hook}`, 'upsert (data jsonb) key (data) document data'],
   [
     `(data JSONB, kind TEXT GENERATED ALWAYS AS (data->>'type') STORED) ${hook}`,
-    'copy (data jsonb) document data',
+    'documents (data jsonb) document data',
   ],
   [
     `(id TEXT GENERATED ALWAYS AS (data->>'id') STORED PRIMARY KEY, data JSONB) ${hook}`,
@@ -28,7 +28,7 @@ const tables: readonly (readonly [string, string])[] = [
   ],
   [
     `(id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, data JSONB) ${hook}`,
-    'copy (data jsonb) document data',
+    'documents (data jsonb) document data',
   ],
   [
     `(data JSONB, PRIMARY KEY (id)) INCLUDE HEADER 'X-GitHub-Delivery' AS id ${hook}`,
@@ -64,7 +64,7 @@ const tables: readonly (readonly [string, string])[] = [
     "(a INT) WITH (connector = 'webhook', is_batched = true, on_type_error = 'null', format = 'json', webhook.wait_for_persistence = false)",
     'insert (a integer) batched onTypeError null',
   ],
-  ["(data JSONB) WITH (connector = 'webhook', format = form)", 'copy (data jsonb) document data form'],
+  ["(data JSONB) WITH (connector = 'webhook', format = form)", 'documents (data jsonb) document data form'],
   ["(a TEXT, b INT) WITH (connector = 'webhook', format = 'FORM')", 'insert (a text, b integer) form'],
   [
     "(body STRING) INCLUDE HEADERS AS h WITH (connector = 'webhook', format = 'text')",
@@ -77,7 +77,7 @@ const tables: readonly (readonly [string, string])[] = [
   ["(body BYTES) WITH (connector = 'webhook', format = 'bytes')", 'insert (body bytea) document body bytes'],
   [
     "(id SERIAL PRIMARY KEY, data JSONB, seen BOOL DEFAULT false) WITH (connector = 'webhook', document = data)",
-    'copy (data jsonb) document data',
+    'documents (data jsonb) document data',
   ],
   ["(data JSONB) WITH (connector = 'webhook', document = '')", 'insert (data jsonb)'],
   [

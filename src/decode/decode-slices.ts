@@ -89,7 +89,7 @@ function* decodeRows(target: Target, request: DecodeRequest): Generator<void, Ro
   const body = intake.replaces === true && intake.format === 'json' ? storable(read) : read;
   const code = codeOf(target);
   const isOneDocument = intake.format === 'json' && !intake.batched;
-  if (isOneDocument && shape.writeMode === 'copy') {
+  if (isOneDocument && shape.writeMode === 'documents') {
     // The body is the row.
     return wholeBody(target, body, checkDocument(body, code, plainScan));
   }

@@ -110,7 +110,7 @@ function makePlan(
     .filter(({ name, generated }) => generated === null && !included.has(name) && name !== document)
     .map(({ name }) => Buffer.from(name));
   if (document !== null) {
-    const head = shape.writeMode === 'copy' ? null : Buffer.from(`{${JSON.stringify(document)}:`);
+    const head = shape.writeMode === 'documents' ? null : Buffer.from(`{${JSON.stringify(document)}:`);
     const asText = shape.columns.some(({ name, baseType }) => name === document && baseType === jsonType);
     return {
       head,

@@ -44,7 +44,7 @@ export function toShape(row: RelationRow, choice: ShapeChoice): Shape | string {
   if (typeof key === 'string') return key;
   const [only] = columns;
   const plain = choice.writeMode === null && document !== null && columns.length === 1 && key.length === 0;
-  const appends = plain && only?.base === typeOids.jsonb ? 'copy' : 'insert';
+  const appends = plain && only?.base === typeOids.jsonb ? 'documents' : 'insert';
   return {
     version: row.version,
     writeMode: choice.writeMode ?? (key.length > 0 ? 'upsert' : appends),

@@ -8,11 +8,11 @@ export interface Shape {
    */
   readonly version: string;
   /**
-   * `copy`: documents go unchanged into the one column of `columns`, which is jsonb and has no key.
+   * `documents`: they go unchanged into the one column of `columns`, which is jsonb and has no key.
    * Otherwise each document is a JSON object whose keys are names of `columns`, and a row whose key already exists is
    * refused by the engine (`insert`), replaced (`upsert`: the last writer wins), or left alone (`ignore`).
    */
-  readonly writeMode: 'copy' | 'insert' | 'upsert' | 'ignore';
+  readonly writeMode: 'documents' | 'insert' | 'upsert' | 'ignore';
   /** The columns that are written, in the table's order: neither generated ones nor those that only their default fills. */
   readonly columns: readonly Column[];
   /** The primary key, in its order; empty: none. */

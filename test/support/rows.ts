@@ -46,7 +46,7 @@ export function targetOf(given: Partial<Omit<Target, 'shape'>> & { shape?: Parti
     ...given,
     shape: {
       version: '',
-      writeMode: 'copy',
+      writeMode: 'documents',
       columns: [jsonb('data')],
       key: [],
       document: null,
