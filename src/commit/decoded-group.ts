@@ -93,7 +93,7 @@ export class DecodedGroup implements TriedGroup {
     const last = resetAfter(session.shared, target, session.commitOf(target));
     for (let tries = 1; ; tries++) {
       const opening = session.opening(before, steps, this.#table.preparesLate);
-      // The number of the transaction is sent before its commit begins.
+      // One implicit transaction, which the Sync commits. The engine sends its number before the commit begins: that is what the Flush is for.
       const messages = inTurn(first.messages, opening, session.execute(then), last.messages, [
         flushMessage,
         syncMessage,

@@ -32,7 +32,7 @@ export class DocumentGroup implements TriedGroup {
   readonly #session: CommitSession;
   readonly #target: Target;
   readonly #first: string | null;
-  /** Whether statements may be prepared for this group. */
+  /** As a rule true: the table runs no code and waits for the disk, no pooler is between, and the senders wait as long as all do. */
   readonly #isPrepared: boolean;
   /** Made when rows are copied. */
   #copying: DocumentCopy | null = null;
@@ -80,7 +80,7 @@ export class DocumentGroup implements TriedGroup {
     return attempts;
   }
 
-  /** null: rows of this group are not stored that way. */
+  /** By one prepared INSERT; null: these are many, or the connection prepares nothing more: nothing was sent. */
   async #insert(some: readonly Rows[]): Promise<StoreAttempt | null> {
     if (!this.#isPrepared || !areFew(some)) return null;
     const few = fewRowsStatement(this.#target);

@@ -175,8 +175,10 @@ export class CommitSession {
   }
 
   /**
-   * Stores rows by `statement`, which `then` executes; `before` locks and checks the table. If it fails, nothing is stored, and another way of
-   * storing may tell better what is wrong with the rows or the table. `'not worth it'`: nothing was sent to the engine.
+   * Stores rows by `statement`, which `then` executes; `before` locks and checks the table. There is no BEGIN: all of it is one implicit transaction,
+   * which the Sync at its end commits, and `committed` means that the engine has said so. If it fails, nothing is stored, and another way of
+   * storing may tell better what is wrong with the rows or the table. `'not worth it'`: nothing was sent to the engine, because the connection
+   * prepares nothing, or has no room for one more statement.
    */
   async storePrepared(
     statement: PreparedStatement,
