@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../config/limits.ts';
-import { PreparedStatements, toStatement } from './commit-connection.ts';
+import { PreparedStatements, toStatement } from './prepared-statements.ts';
 
 const statement = (i: number) => toStatement(`select ${i}`, []);
 

@@ -24,7 +24,8 @@ import type { OwnerLogins } from '../engine/owner-logins.ts';
 import { OwnerSessions } from './owner-sessions.ts';
 import type { Target } from '../types/target.ts';
 import { connectionOf } from './commit-connection.ts';
-import type { CommitPool, CommitRole, PreparedStatements } from './commit-connection.ts';
+import type { CommitPool, CommitRole } from './commit-connection.ts';
+import type { PreparedStatements } from './prepared-statements.ts';
 import { growAgain, isStranger, openCommitPool, ownOf, takeAsSize } from './open-pools.ts';
 import { BorrowedSession, lendForCode } from './session-settings.ts';
 

@@ -7,7 +7,7 @@
 import type { Outcome, Rows } from '../types/rows.ts';
 import type { StageContext } from '../observe/context.ts';
 import { refusal } from '../errors/refusals.ts';
-import type { StatementStep } from './commit-connection.ts';
+import type { StatementStep } from './statement-step.ts';
 import { claimSteps, storeEachOnce, storeOnce } from './deliveries.ts';
 import { aborted, isForgotten, told } from './interpret-reply.ts';
 import { committed, isUndecided } from './newest-statements.ts';

@@ -11,9 +11,10 @@ import { typeOids } from '../relations/shape.ts';
 import { requestStep } from './headgate-request.ts';
 import { textOf } from './wire-message.ts';
 import { aborted, chainBroken, deliveredBefore, failedHere, isDelivered } from './interpret-reply.ts';
-import { stepOf, toStatement } from './commit-connection.ts';
+import { stepOf } from './statement-step.ts';
+import { toStatement } from './prepared-statements.ts';
 import type { StoreAttempt, UnitAttempts } from './engine-reply.ts';
-import type { StatementStep } from './commit-connection.ts';
+import type { StatementStep } from './statement-step.ts';
 
 const uuids = 2951; // uuid[]
 const claim = toStatement('select headgate.claim_deliveries($1, $2, $3, $4)', [

@@ -13,8 +13,10 @@ import { isMeant, isMeantFirst, numberSql, runsNoCode, lockAndConfirmStep } from
 import { holdCodeSql, lockSql } from './lock-table.ts';
 import { isForgotten, foundBy, standing } from './interpret-reply.ts';
 import type { StoreAttempt } from './engine-reply.ts';
-import { toStatement } from './commit-connection.ts';
-import type { SessionFacts, PreparedStatement, StatementStep } from './commit-connection.ts';
+import { toStatement } from './prepared-statements.ts';
+import type { SessionFacts } from './commit-connection.ts';
+import type { PreparedStatement } from './prepared-statements.ts';
+import type { StatementStep } from './statement-step.ts';
 import { abortMessage } from './session.ts';
 import { lost } from './engine-reply.ts';
 import type { CommitSession } from './session.ts';

@@ -24,11 +24,11 @@ import { limits as allLimits } from '../config/limits.ts';
 import { DocumentGroup } from './document-group.ts';
 import { DecodedGroup } from './decoded-group.ts';
 import { textOf, executeMessages } from './wire-message.ts';
-import { toStatement } from './commit-connection.ts';
+import { toStatement } from './prepared-statements.ts';
 import { blameOf } from './interpret-reply.ts';
 import { storeAgain } from './row-at-fault.ts';
 import { TableStatements } from './table-statements.ts';
-import type { StatementStep } from './commit-connection.ts';
+import type { StatementStep } from './statement-step.ts';
 
 /** Requests of one table that arrive together. */
 export interface HandOverBatch {
@@ -153,7 +153,8 @@ function triedGroup(
   passage: HandOverBatch,
   context: CommitContext,
 ): DocumentGroup | DecodedGroup {
-  if (!storesDocuments(target)) return new DecodedGroup(session, new PassingStatements(target, passage), context);
+  if (!storesDocuments(target))
+    return new DecodedGroup(session, new PassingStatements(target, passage), context);
   const { spool, first, last } = passage;
   const advance =
     target.code.as === 'owner'

@@ -5,8 +5,9 @@
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { typeOids } from '../relations/shape.ts';
 import { textOf } from './wire-message.ts';
-import { stepOf, toStatement } from './commit-connection.ts';
-import type { StatementStep } from './commit-connection.ts';
+import { stepOf } from './statement-step.ts';
+import { toStatement } from './prepared-statements.ts';
+import type { StatementStep } from './statement-step.ts';
 
 const ask = toStatement('insert into headgate.request (action, given) values ($1, $2)', [
   typeOids.text,

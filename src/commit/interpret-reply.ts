@@ -30,7 +30,7 @@ import type { Refusal } from '../errors/refusals.ts';
 import { strangersCode } from '../relations/lock-code.ts';
 import { handedOn } from './engine-reply.ts';
 import type { EngineReply, Failed, StoreAttempt } from './engine-reply.ts';
-import type { StatementStep } from './commit-connection.ts';
+import type { StatementStep } from './statement-step.ts';
 import { faultOf, isOfProtocol } from '../engine/sqlstate.ts';
 import type { Fault } from '../engine/sqlstate.ts';
 

@@ -14,7 +14,7 @@ import { remove } from '../keep/statements.ts';
 import { copySql, groupStatement } from './document-copy.ts';
 import { isMeantFirst } from './plan-lock.ts';
 import { removeOlderStatement, storeNewerStatement, storeNewestStatement } from './newest-statements.ts';
-import { roundTrip } from './engine-reply.ts';
+import { roundTrip } from './round-trip.ts';
 import {
   removeStatement,
   storeDocumentsStatement,

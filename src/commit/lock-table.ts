@@ -8,8 +8,9 @@ import { typeOids } from '../relations/shape.ts';
 import { quoteLiteral, relationName } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
 import { runsNoCode, numberSql } from './plan-lock.ts';
-import { namelessStep, stepOf, toStatement } from './commit-connection.ts';
-import type { StatementStep } from './commit-connection.ts';
+import { namelessStep, stepOf } from './statement-step.ts';
+import { toStatement } from './prepared-statements.ts';
+import type { StatementStep } from './statement-step.ts';
 import { executeMessages, parseMessage, textOf } from './wire-message.ts';
 
 /**

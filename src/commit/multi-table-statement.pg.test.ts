@@ -15,7 +15,7 @@ import { limits } from '../config/limits.ts';
 import { CommitPools } from './commit-pools.ts';
 import { Commit } from './commit.ts';
 import { staysSql } from './plan-lock.ts';
-import { PreparedStatements } from './commit-connection.ts';
+import { PreparedStatements } from './prepared-statements.ts';
 
 const names = ['t0', 't1', 't2', 't3', 't4'] as const;
 /** One at a time, so that all but the first of a moment go together; on a machine of any speed. */

@@ -10,7 +10,7 @@ import { quoteIdentifier as quote, relationName } from '../kit/sql-text.ts';
 import type { Newest, NewestPart, Shape } from '../types/shape.ts';
 import type { Target } from '../types/target.ts';
 import type { Rows } from '../types/rows.ts';
-import type { StatementStep } from './commit-connection.ts';
+import type { StatementStep } from './statement-step.ts';
 import type { Committed, Completed, Failed } from './engine-reply.ts';
 import { isMeant } from './plan-lock.ts';
 import {

@@ -6,8 +6,9 @@
 import { rememberedOf } from '../kit/memoize.ts';
 import { namesAsParsed, quoteLiteral, relationName, stillNames } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
-import { fixed, stepOf, toStatement } from './commit-connection.ts';
-import type { StatementStep } from './commit-connection.ts';
+import { fixed, stepOf } from './statement-step.ts';
+import { toStatement } from './prepared-statements.ts';
+import type { StatementStep } from './statement-step.ts';
 
 /** Storing its rows runs no code. */
 export function runsNoCode({ code }: Pick<Target, 'code'>): boolean {

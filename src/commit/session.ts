@@ -1,6 +1,6 @@
 /**
  * The session of one connection that works on one group: lent for it (`lendSession`) and given back, or closed if it must not be lent again; sends
- * its transactions, each in one write (engine-reply.ts), and knows how much time is left. Returns the outcome of each; a connection that was lost is
+ * its transactions, each in one write (round-trip.ts), and knows how much time is left. Returns the outcome of each; a connection that was lost is
  * not used again. If there is no connection, all members have that outcome.
  */
 import type { PoolClient } from 'pg';
@@ -11,18 +11,15 @@ import type { Refusal } from '../errors/refusals.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { Group, Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
-import { connectionOf, executeSteps, statementsOf } from './commit-connection.ts';
-import type {
-  CommitConnection,
-  PreparedStatement,
-  PreparedStatements,
-  Reset,
-  SessionFacts,
-  StatementStep,
-} from './commit-connection.ts';
+import { connectionOf } from './commit-connection.ts';
+import { executeSteps, statementsOf } from './statement-step.ts';
+import type { CommitConnection, Reset, SessionFacts } from './commit-connection.ts';
+import type { PreparedStatement, PreparedStatements } from './prepared-statements.ts';
+import type { StatementStep } from './statement-step.ts';
 import type { CommitPools } from './commit-pools.ts';
 import { aborted, failedHere, isForgotten, isInDoubt, isRaised, told, unusable } from './interpret-reply.ts';
-import { lost, roundTrip } from './engine-reply.ts';
+import { lost } from './engine-reply.ts';
+import { roundTrip } from './round-trip.ts';
 import type { EngineReply, StoreAttempt } from './engine-reply.ts';
 import { askOn, fateOf } from './transaction-status.ts';
 import type { TransactionEnd } from './transaction-status.ts';

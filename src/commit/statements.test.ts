@@ -5,7 +5,7 @@ import { rowsOf, targetOf } from '../../test/support/rows.ts';
 import type { Column, Shape } from '../types/shape.ts';
 import type { Rows } from '../types/rows.ts';
 import { withNulls, probeStatement } from './value-at-fault.ts';
-import { PreparedStatements, toStatement } from './commit-connection.ts';
+import { PreparedStatements, toStatement } from './prepared-statements.ts';
 import { toRuns } from './row-runs.ts';
 import { removeStatement, storeStatement } from './statements.ts';
 import { executeMessages } from './wire-message.ts';

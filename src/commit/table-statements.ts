@@ -7,7 +7,9 @@ import type { Target } from '../types/target.ts';
 import { limits } from '../config/limits.ts';
 import { typeOids } from '../relations/shape.ts';
 import { runsNoCode, lockAndConfirmStep, confirmsInInsert, isMeantFirst } from './plan-lock.ts';
-import type { SessionFacts, PreparedStatement, StatementStep } from './commit-connection.ts';
+import type { SessionFacts } from './commit-connection.ts';
+import type { PreparedStatement } from './prepared-statements.ts';
+import type { StatementStep } from './statement-step.ts';
 import { CountedBackoff } from './counted-backoff.ts';
 import { holdSteps, lockMessages } from './lock-table.ts';
 import { textOf } from './wire-message.ts';
@@ -17,7 +19,8 @@ import {
   storeNewerStatement,
   storeNewestStatement,
 } from './newest-statements.ts';
-import { namelessStep, stepOf, toStatement } from './commit-connection.ts';
+import { namelessStep, stepOf } from './statement-step.ts';
+import { toStatement } from './prepared-statements.ts';
 import {
   isKeyed,
   removeStatement,

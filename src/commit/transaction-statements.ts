@@ -7,8 +7,9 @@ import { typeOids } from '../relations/shape.ts';
 import { quoteLiteral, relationName } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
 import { executeMessages, parseMessage, textOf } from './wire-message.ts';
-import { fixed, stepOf, toStatement } from './commit-connection.ts';
-import type { StatementStep } from './commit-connection.ts';
+import { fixed, stepOf } from './statement-step.ts';
+import { toStatement } from './prepared-statements.ts';
+import type { StatementStep } from './statement-step.ts';
 import { runsNoCode } from './plan-lock.ts';
 
 const { int8, oid, text } = typeOids;

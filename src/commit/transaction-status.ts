@@ -10,7 +10,7 @@ import { backoffMs } from '../kit/backoff.ts';
 import { limits } from '../config/limits.ts';
 import { connectionOf } from './commit-connection.ts';
 import type { CommitPools } from './commit-pools.ts';
-import { roundTrip } from './engine-reply.ts';
+import { roundTrip } from './round-trip.ts';
 import { queryMessage } from './wire-message.ts';
 
 /** How a transaction has ended. */

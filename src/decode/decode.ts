@@ -24,7 +24,9 @@ export function decodeWhole(target: Target, request: DecodeRequest): Rows | null
 
 /** Each body is one document, and the row. */
 export function storesWhole({ shape, intake, dedupe }: Target): boolean {
-  return shape.writeMode === 'documents' && intake.format === 'json' && !intake.batched && dedupe === undefined;
+  return (
+    shape.writeMode === 'documents' && intake.format === 'json' && !intake.batched && dedupe === undefined
+  );
 }
 
 export const plainScan: JsonScanOptions = { depthMax: limits.jsonDepthMax };

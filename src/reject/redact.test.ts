@@ -29,7 +29,14 @@ function target(intake: Partial<Target['intake']> = {}): Target {
       writer: 'root',
       functionsIn: null,
     },
-    shape: { version: '', writeMode: 'documents', columns: [], key: [], document: null, onTypeError: 'reject' },
+    shape: {
+      version: '',
+      writeMode: 'documents',
+      columns: [],
+      key: [],
+      document: null,
+      onTypeError: 'reject',
+    },
     intake: {
       format: 'json',
       batched: false,
