@@ -337,9 +337,10 @@ export interface RetryCall {
 
 export interface RetryState {
   readonly kind: 'running' | 'done' | 'cancelled' | 'failed';
+  /** Those that match and were not stored yet. */
   readonly total: number;
   readonly asked: number;
-  /** The results of `headgate.retry_rejected`, and how often each occurred. */
+  /** The results of `headgate.retry_rejected`, and how often each occurred; and how many were `stored already`. */
   readonly said: readonly (readonly [string, number])[];
   /** The outcomes of the retried requests. */
   readonly outcomes: readonly (readonly [string, number])[];

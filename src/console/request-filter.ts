@@ -75,11 +75,13 @@ export function whereKept(filter: KeptFilter, more: readonly string[] = []): str
 export const where = (all: readonly string[]): string =>
   all.length === 0 ? '' : `\n  WHERE ${all.join('\n    AND ')}`;
 
+/** Condition on headgate.rejected_requests: it was retried and is stored. */
+export const isStored = `retry_outcome IS NOT DISTINCT FROM 'committed'::text`;
+
 /** null: none of them is a refused one. */
 export function refusedConditions(filter: KeptFilter): readonly string[] | null {
   const { result, code, sender, event, stored, checked, cause } = filter;
   if (result !== '' && result !== 'refused') return null;
-  const isStored = `retry_outcome IS NOT DISTINCT FROM 'committed'::text`;
   return [
     ...ofTableAndTime(filter, 'received_at'),
     ...(code === '' ? [] : [`code = ${literal(code)}`]),

@@ -3,7 +3,15 @@
  * logged in sees them, in the order of the list that a filter matches (request-filter.ts). A text is looked for in a bounded number of requests at a time. Takes
  * filters, returns SQL. Pure; like statements.ts, each statement means the same in psql.
  */
-import { ofTableAndTime, holdsText, rankOf, refusedConditions, where, whereKept } from './request-filter.ts';
+import {
+  holdsText,
+  isStored,
+  ofTableAndTime,
+  rankOf,
+  refusedConditions,
+  where,
+  whereKept,
+} from './request-filter.ts';
 import type { KeptFilter } from './request-filter.ts';
 import { literal, qualified, time } from './quote.ts';
 import { owned, reasonOf } from './statements.ts';
@@ -136,7 +144,7 @@ ORDER BY 1`;
 /** For display: what retry-routes.ts runs in batches, as one statement. */
 export const retryFiltered = (filter: KeptFilter, force: boolean): string =>
   `SELECT headgate.retry_rejected(id${force ? ', force => true' : ''})
-FROM headgate.rejected_requests${whereKept(filter)}`;
+FROM headgate.rejected_requests${whereKept(filter, [`NOT (${isStored})`])}`;
 
 /** For listReplacing: tables of the requests that a filter matches. */
 export const isOfKept = (filter: KeptFilter): string =>

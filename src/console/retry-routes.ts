@@ -12,7 +12,7 @@ import { readObject, readRetry } from './body.ts';
 import { writeJson } from './headers.ts';
 import { literal } from './quote.ts';
 import type { Asked, RequestSessions, SqlRunner } from './request-sessions.ts';
-import { whereKept } from './request-filter.ts';
+import { isStored, whereKept } from './request-filter.ts';
 import type { KeptFilter } from './request-filter.ts';
 
 export class RetryRoutes {
@@ -48,8 +48,8 @@ export class RetryRoutes {
 }
 
 /**
- * All refused requests that a filter matches, a number of them at a time, oldest first, up to the newest that existed at the start: asks for their
- * retries, waits until Headgate has tried them, and continues with the next. An error that stops it is recorded in its state. What was
+ * All refused requests that a filter matches and that are not stored yet, a number of them at a time, oldest first, up to the newest that existed at the
+ * start: asks for their retries, waits until Headgate has tried them, and continues with the next. An error that stops it is recorded in its state. What was
  * tried before a cancellation stays tried.
  *
  *   running ──all tried──► done        running ──cancelled, or the session ended──► cancelled
@@ -91,10 +91,10 @@ class RunningRetry {
 
   async #all(filter: KeptFilter, force: boolean): Promise<void> {
     const { signal } = this.#cancelling;
-    const sum = await this.#run(countWaiting(filter));
-    const [total = '0', newest = null] = sum[0] ?? [];
+    const [[open = '0', stored = '0', newest = null] = []] = await this.#run(countMatching(filter));
     if (newest === null) return;
-    this.#state = { ...this.#state, total: Math.min(Number(total), limits.consoleRetriesMax) };
+    const said: readonly WordCount[] = stored === '0' ? [] : [['stored already', Number(stored)]];
+    this.#state = { ...this.#state, total: Math.min(Number(open), limits.consoleRetriesMax), said };
     for (let after = '0'; this.#state.asked < limits.consoleRetriesMax && !signal.aborted;) {
       const range = { after, last: newest };
       const sql = retryBatch(filter, range, force, limits.consoleRetryBatchMax);
@@ -102,16 +102,14 @@ class RunningRetry {
       const ids = batch.map(([id]) => id ?? '');
       after = ids.at(-1) ?? '';
       if (after === '') return;
-      const said = merged(
-        this.#state.said,
-        batch.map(([, word]) => [word ?? '', 1]),
-      );
+      const words = batch.map(([, word]): WordCount => [word ?? '', 1]);
+      const said = merged(this.#state.said, words);
       this.#state = { ...this.#state, asked: this.#state.asked + batch.length, said };
-      await this.#tried(ids);
+      await this.#tried(ids.filter((_, i) => words[i]?.[0].startsWith('waiting')));
     }
   }
 
-  /** Until none of them waits, or it takes too long: the remaining ones still complete. */
+  /** Until none of them waits, or it takes too long: the remaining ones still complete. `ids`: those that will be retried; others have outcomes of before. */
   async #tried(ids: readonly string[]): Promise<void> {
     const before = this.#state.outcomes;
     const { signal } = this.#cancelling;
@@ -138,12 +136,12 @@ function merged(before: readonly WordCount[], more: readonly WordCount[]): reado
   return [...counts];
 }
 
-/** How many requests a filter matches, and the newest of them. */
-export const countWaiting = (filter: KeptFilter): string =>
-  `SELECT count(*), max(id)
+/** How many requests that a filter matches are not stored yet, how many are, and the newest of all. */
+export const countMatching = (filter: KeptFilter): string =>
+  `SELECT count(*) FILTER (WHERE NOT (${isStored})), count(*) FILTER (WHERE ${isStored}), max(id)
 FROM headgate.rejected_requests${whereKept(filter)}`;
 
-/** Oldest first, at most `max`: the requests after `after`, up to `last`. */
+/** Oldest first, at most `max` of those that are not stored yet: the requests after `after`, up to `last`. */
 export const retryBatch = (
   filter: KeptFilter,
   { after, last }: { readonly after: string; readonly last: string },
@@ -152,7 +150,7 @@ export const retryBatch = (
 ): string =>
   `SELECT id, headgate.retry_rejected(id${force ? ', force => true' : ''})
 FROM (
-  SELECT id FROM headgate.rejected_requests${whereKept(filter, [`id > ${literal(after)}`, `id <= ${literal(last)}`])}
+  SELECT id FROM headgate.rejected_requests${whereKept(filter, [`NOT (${isStored})`, `id > ${literal(after)}`, `id <= ${literal(last)}`])}
   ORDER BY id
   LIMIT ${max}
 ) chosen
@@ -160,7 +158,7 @@ ORDER BY id`;
 
 /** Their outcomes, and how often each occurred. */
 export const countRetried = (ids: readonly string[]): string =>
-  `SELECT coalesce(retry_outcome, 'not retried') AS outcome, count(*)
+  `SELECT retry_outcome, count(*)
 FROM headgate.rejected_requests
 WHERE id = ANY (${literal(`{${ids.join(',')}}`)}::bigint[])
 GROUP BY 1

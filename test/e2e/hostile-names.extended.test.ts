@@ -22,7 +22,7 @@ import {
   listReplacing,
   explainValidate,
 } from '../../src/console/request-statements.ts';
-import { countRetried, countWaiting, retryBatch } from '../../src/console/retry-routes.ts';
+import { countMatching, countRetried, retryBatch } from '../../src/console/retry-routes.ts';
 import { readOrder, readOrders, rowPage, startsOf } from '../../src/console/row-pages.ts';
 import {
   compareTraffic,
@@ -169,8 +169,8 @@ const rows = {
   max: 50,
 } as const;
 const shown = {
+  countMatching: countMatching(filter),
   countRetried: countRetried(['1']),
-  countWaiting: countWaiting(filter),
   explainValidate: explainValidate({ schema: 'public', table: 'guarded' }, explained),
   readOrders: readOrders({ schema: 'headgate', table: 'rejected_requests' }),
   rowPage: rowPage(hooks, rows),

@@ -37,7 +37,7 @@ interface Chosen {
   readonly rows: readonly ListedRequest[];
   /** In the database, of tables that the role owns. */
   readonly kept: readonly ListedRequest[];
-  /** With their whole bodies: those that passed their check and are not stored yet, and those that failed it. */
+  /** With their whole bodies, and not stored yet: those that passed their check, and those that failed it. */
   readonly checked: readonly ListedRequest[];
   readonly forged: readonly ListedRequest[];
   /** Accepted ones that can be sent once more. */
@@ -54,8 +54,9 @@ function chosenOf(list: RequestList, filter: KeptFilter, senderName: Props['send
   const seen = rows.filter(({ id }) => isKept(id));
   const kept = seen.filter((row) => row.owned !== false);
   const whole = kept.filter(isWhole);
-  const checked = whole.filter(({ authenticated, retry }) => authenticated === true && retry !== 'committed');
-  const forged = whole.filter(({ authenticated }) => authenticated === false);
+  const open = whole.filter(({ retry }) => retry !== 'committed');
+  const checked = open.filter(({ authenticated }) => authenticated === true);
+  const forged = open.filter(({ authenticated }) => authenticated === false);
   const held = rows.filter((row) => row.held !== undefined && resultOf(row) === 'stored').slice(0, replayMax);
   const matching = filter.result === 'refused' ? (list.state.value.counts?.kept ?? 0) : 0;
   const senders = new Set(forged.map(({ sender }) => sender));

@@ -103,6 +103,6 @@ export function Replacing({ tables }: { readonly tables: readonly ResultRow[] })
 export function Outcome({ outcome }: { readonly outcome: string | null }): JSX.Element | null {
   if (outcome === null) return null;
   if (outcome === 'committed') return <Badge kind="good">committed</Badge>;
-  const still = ['waiting', 'running', 'not retried'].includes(outcome);
-  return <Badge kind={still ? 'plain' : 'bad'}>{outcome}</Badge>;
+  const waits = ['waiting', 'running'].includes(outcome);
+  return <Badge kind={waits ? 'plain' : 'bad'}>{outcome}</Badge>;
 }
