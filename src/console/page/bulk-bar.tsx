@@ -24,7 +24,6 @@ interface Props {
   readonly senderName: (id: string) => string;
   /** A retry of all that match has begun. */
   readonly started: () => void;
-  readonly changed: () => void;
 }
 
 /** Requests that are sent again from one click. */
@@ -75,7 +74,7 @@ function chosenOf(list: RequestList, filter: KeptFilter, senderName: Props['send
 type Counted = readonly (readonly [string, number])[];
 type Question = '' | 'retry' | 'force' | 'delete' | 'replay';
 
-export function BulkBar({ list, filter, senderName, started, changed }: Props): JSX.Element | null {
+export function BulkBar({ list, filter, senderName, started }: Props): JSX.Element | null {
   const [all, setAll] = useState(false);
   const [asking, setAsking] = useState<Question>('');
   const [said, setSaid] = useState<Counted | null>(null);
@@ -94,7 +93,7 @@ export function BulkBar({ list, filter, senderName, started, changed }: Props): 
       setSaid(await what());
       list.selected.value = new Set();
       setAll(false);
-      changed();
+      list.renewUntilTried(false);
     } catch (error) {
       setFailure(error as Failure);
     } finally {

@@ -48,6 +48,8 @@ const empty: ListState = {
 const listsMax = 8;
 const rowsMax = 5_000;
 const countsMs = 10_000;
+/** How long outcomes of retries are waited for: those of a process that has ended never come. */
+const retriesMs = 60_000;
 
 export class RequestList {
   readonly state: Signal<ListState> = signal(empty);
@@ -58,6 +60,8 @@ export class RequestList {
   /** Where it was scrolled to, and which row had the focus. */
   scrollTop = 0;
   focused = '';
+  #isChanged = false;
+  #retriedMs = -Infinity;
   #countedMs = -Infinity;
   #asking: AbortController | null = null;
 
@@ -68,6 +72,7 @@ export class RequestList {
   /** Reads the newest page again; `auto`: not on behalf of the user. */
   async renew(auto: boolean): Promise<void> {
     if (this.#asking !== null && auto) return;
+    this.#isChanged = false;
     const counts = performance.now() - this.#countedMs >= countsMs || !auto;
     const seen = lines.value.at(-1)?.n ?? 0;
     const untold = skipped.value;
@@ -84,6 +89,27 @@ export class RequestList {
         loaded: true,
       };
     });
+  }
+
+  /** Reads the newest page again now, and from time to time until none of its requests waits for its retry (useRenewal). */
+  renewUntilTried(auto: boolean): void {
+    this.#retriedMs = performance.now();
+    void this.renew(auto);
+  }
+
+  /** Requests of it have changed in the database: useRenewal reads it again. `isLast`: nothing follows, so it is counted as well. */
+  changed(isLast: boolean): void {
+    this.#isChanged = true;
+    if (isLast) this.#countedMs = -Infinity;
+  }
+
+  /** Whether the newest page has changed, as far as it is known here. */
+  get isOutdated(): boolean {
+    const { rows, untold } = this.state.value;
+    const isRetrying =
+      performance.now() - this.#retriedMs < retriesMs &&
+      rows.some(({ retry }) => retry === 'waiting' || retry === 'running');
+    return this.#isChanged || isRetrying || newOf(this) > 0 || skipped.value > untold;
   }
 
   /** Adds the next older page. */
@@ -180,10 +206,6 @@ function newOf({ address, state: { value } }: RequestList): number {
       matchesLine(line, filter),
   ).length;
 }
-
-/** Whether the newest page has changed, as far as it is known here. */
-export const isOutdated = (list: RequestList): boolean =>
-  newOf(list) > 0 || skipped.value > list.state.value.untold;
 
 /** How many have arrived, `+` if not all were told. */
 export function freshOf(list: RequestList): string {

@@ -3,7 +3,7 @@ import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { resultWords } from '../list-address.ts';
 import type { ListAddress } from '../list-address.ts';
-import { freshOf, isOutdated, listOf } from './list-state.ts';
+import { freshOf, listOf } from './list-state.ts';
 import type { RequestList } from './list-state.ts';
 import { connected } from './live.ts';
 import { Wrong } from './components.tsx';
@@ -30,7 +30,7 @@ export function useRenewal(list: RequestList, waits: boolean): void {
     const timer = setInterval(() => {
       if (document.hidden || waiting.current) return;
       const since = performance.now() - lastMs;
-      if (since < idleMs && !isOutdated(list)) return;
+      if (since < idleMs && !list.isOutdated) return;
       lastMs = performance.now();
       void list.renew(true);
     }, renewMs);

@@ -74,14 +74,13 @@ export function Requests({ query }: { readonly query: URLSearchParams }): JSX.El
           renew={renew}
           nameOf={nameOf}
         />
-        <RetryProgress started={started} />
+        <RetryProgress started={started} list={list} />
         <BulkBar
           key={JSON.stringify(address)}
           list={list}
           filter={filterOf(address, Date.now())}
           senderName={nameOf}
           started={() => setStarted(started + 1)}
-          changed={() => void list.renew(false)}
         />
         <Known counts={counts} address={address} />
       </div>
@@ -98,7 +97,7 @@ export function Requests({ query }: { readonly query: URLSearchParams }): JSX.El
           canStep={(by) => place >= 0 && rows[place + by] !== undefined}
           close={() => close(filter, open)}
           senderName={nameOf}
-          changed={() => void list.renew(true)}
+          changed={() => list.renewUntilTried(true)}
         />
       )}
     </div>

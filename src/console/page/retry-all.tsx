@@ -3,21 +3,32 @@
  * Can cancel it (`/console/api/retry`).
  */
 import type { JSX } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import type { RetryState } from '../api.ts';
 import { isTable, listReplacing } from '../request-statements.ts';
 import type { TableRef } from '../statements.ts';
 import { useLoaded, useRows } from './load.ts';
 import type { ResultRow } from './load.ts';
 import { Badge, Wrong } from './components.tsx';
+import type { RequestList } from './list-state.ts';
 import { Text } from './text.tsx';
 import { call } from './server.ts';
 import type { Failure } from './server.ts';
 
+interface ProgressProps {
+  /** How many this page has begun. */
+  readonly started: number;
+  /** Shows what is retried. */
+  readonly list: RequestList;
+}
+
 /** Shown at the bottom of the list until it has ended, and what came of the last one. */
-export function RetryProgress({ started }: { readonly started: number }): JSX.Element | null {
+export function RetryProgress({ started, list }: ProgressProps): JSX.Element | null {
   const state = useLoaded(`retry ${started}`, (options) => call<RetryState | null>('retry', options), 1_000);
   const [failure, setFailure] = useState<Failure | null>(null);
+  useEffect(() => {
+    if (state.value !== null) list.changed(state.value.kind !== 'running');
+  }, [JSON.stringify(state.value)]);
   if (state.value === null) return null;
   return (
     <section class="card progress">
