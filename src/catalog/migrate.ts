@@ -34,11 +34,11 @@ export function readMigrations(): Migrations {
   const numbered = files.map(({ name, sql }) => ({ version: Number(name.slice(0, 4)), sql }));
   const functions = readFolder('functions');
   const named = (name: string) => functions.filter((file) => file.name === name);
-  const others = functions.filter(({ name }) => name !== 'tables' && name !== 'rights');
+  const others = functions.filter(({ name }) => !['tables', 'actions', 'rights'].includes(name));
   return {
     version: Math.max(...numbered.map(({ version }) => version)),
     numbered,
-    calledByTables: joined(named('tables')),
+    calledByTables: joined([...named('tables'), ...named('actions')]),
     functions: joined([
       ...others,
       { name: 'confirm', sql: confirmFunctions('headgate', isWebhookTable) },

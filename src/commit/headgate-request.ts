@@ -1,6 +1,6 @@
 /**
  * How the owner of a table asks Headgate, in the transaction that stores its rows, to write what is Headgate's own: a row for headgate.request,
- * whose trigger does it, for tables of the role that asks (functions/tables.sql). Pure.
+ * whose trigger does it, for tables of the role that asks (functions/actions.sql). Pure.
  */
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { typeOids } from '../relations/shape.ts';

@@ -1,7 +1,7 @@
 -- Refused requests, and keys that were ignored: retrying a request, and forgetting it.
 
--- What can be said at once, NULL if there is no such request of a table that the role owns; `waiting` if it will be retried. Who hears of it: listen() of catalog/notifications.ts, which tells
--- `Rejects.retryAsked` of reject/rejected-requests.ts.
+-- Called by act() (actions.sql); `me` is the role that asks. Returns what can be said at once, NULL if there is no such request of a table that the role
+-- owns; `waiting` if it will be retried. Who hears of it: listen() of catalog/notifications.ts, which tells `Rejects.retryAsked` of reject/rejected-requests.ts.
 CREATE OR REPLACE FUNCTION headgate.do_retry(me oid, id bigint, force boolean) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
@@ -36,7 +36,8 @@ END
 $body$;
 
 -- Asks Headgate to run a refused request through its stages again, once the caller's transaction has committed. The
--- outcome is then in its row: a function cannot wait for what begins after it has ended.
+-- outcome is then in its row: a function cannot wait for what begins after it has ended. ask() (actions.sql) calls do_retry() of this file, as the
+-- catalog's owner, and leaves what that returns in headgate.answer.
 CREATE OR REPLACE FUNCTION headgate.retry_rejected(id bigint, force boolean DEFAULT false) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN

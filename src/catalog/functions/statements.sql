@@ -1,11 +1,5 @@
 -- Webhook tables, as Headgate's statements create and change them. The SQL port calls these functions as the client's own
--- role; for changes of the catalog they insert into headgate.request.
-
--- What the SQL port, and procedures that it calls, ask of the catalog in the client's name.
-CREATE OR REPLACE PROCEDURE headgate.ask(action text, given jsonb, caller_schemas name[] DEFAULT NULL)
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
-  INSERT INTO headgate.request (action, given) VALUES (action, given || jsonb_build_object('schemas', caller_schemas))
-$body$;
+-- role; changes of the catalog they ask() for (actions.sql).
 
 -- Refuses unless `relation` is a webhook table and the caller's. False: it does not exist and IF EXISTS was given.
 CREATE OR REPLACE FUNCTION headgate.open_table(relation regclass, table_name text, if_exists boolean) RETURNS boolean

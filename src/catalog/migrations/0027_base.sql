@@ -1,7 +1,7 @@
 -- The catalog of one database: which tables are webhook tables, how their requests are checked, the sealed secrets, and what is kept of requests.
 --
--- Each numbered file is run once, behind functions/tables.sql and in front of all other functions and of the views, which always
--- are those of the newest version (migrate.ts). What a file needs of functions is therefore in that one. On PostgreSQL 14 to 18.
+-- Each numbered file is run once, behind functions/tables.sql and actions.sql, and in front of all other functions and of the views, which always
+-- are those of the newest version (migrate.ts). What a file needs of functions is therefore in those two. On PostgreSQL 14 to 18.
 
 GRANT USAGE ON SCHEMA headgate TO PUBLIC;
 

@@ -1,1 +1,1 @@
--- headgate.act() stores deliveries of owners, INCLUDE and forgotten keys again: its variables have the label by which they are called (functions/tables.sql).
+-- headgate.act() stores deliveries of owners, INCLUDE and forgotten keys again: its variables have the label by which they are called (functions/actions.sql).
