@@ -3,15 +3,7 @@
  * logged in sees them, in the order of the list that a filter matches (request-filter.ts). A text is looked for in a bounded number of requests at a time. Takes
  * filters, returns SQL. Pure; like statements.ts, each statement means the same in psql.
  */
-import {
-  holdsText,
-  isStored,
-  ofTableAndTime,
-  rankOf,
-  refusedConditions,
-  where,
-  whereKept,
-} from './request-filter.ts';
+import { holdsText, ofTableAndTime, rankOf, refusedConditions, where, whereKept } from './request-filter.ts';
 import type { KeptFilter } from './request-filter.ts';
 import { literal, qualified, time } from './quote.ts';
 import { owned, reasonOf } from './statements.ts';
@@ -141,20 +133,6 @@ FROM headgate.rejected_requests${whereKept({ ...filter, text: '' })}
 GROUP BY 1
 ORDER BY 1`;
 
-/** For display: what retry-routes.ts runs in batches, as one statement. */
-export const retryFiltered = (filter: KeptFilter, force: boolean): string =>
-  `SELECT headgate.retry_rejected(id${force ? ', force => true' : ''})
-FROM headgate.rejected_requests${whereKept(filter, [`NOT (${isStored})`])}`;
-
-/** For listReplacing: tables of the requests that a filter matches. */
-export const isOfKept = (filter: KeptFilter): string =>
-  `(n.nspname::text, c.relname::text) IN (SELECT schema_name, table_name FROM headgate.rejected_requests${whereKept(filter)})`;
-
-/** All that a filter matches. */
-export const forgetFiltered = (filter: KeptFilter): string =>
-  `SELECT count(*) FILTER (WHERE headgate.forget_rejected(id)) AS deleted
-FROM headgate.rejected_requests${whereKept(filter)}`;
-
 /** Webhook tables that the role may look at, whose names contain the text; one more than a menu shows. */
 export const findTables = (text: string): string => `SELECT n.nspname, c.relname FROM headgate.webhook_table w
 JOIN pg_class c ON c.oid = w.relation::oid JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -165,28 +143,6 @@ WHERE (pg_has_role(c.relowner, 'USAGE') OR (w.options ? 'readers' AND headgate.s
 }
 ORDER BY c.relname, n.nspname
 LIMIT 13`;
-
-/**
- * Tables of webhooks, at most six, in which a row replaces the one of the same key, whichever is the newer event, and the key's columns. What is retried
- * is stored as the last one. `condition`: on `n.nspname` and `c.relname`.
- */
-export const listReplacing = (condition: string): string => `SELECT n.nspname, c.relname, k.names AS key
-FROM headgate.webhook_table w
-JOIN pg_class c ON c.oid = w.relation::oid JOIN pg_namespace n ON n.oid = c.relnamespace
-CROSS JOIN LATERAL (
-  SELECT string_agg(a.attname::text, ', '::text ORDER BY p.place) AS names,
-    bool_or(a.attidentity = 'a' OR (w.document IS NOT NULL AND a.attgenerated = '' AND (a.atthasdef OR a.attidentity <> ''))) AS new
-  FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS p (attnum, place)
-  JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = p.attnum
-  WHERE i.indrelid = c.oid AND i.indisprimary
-) AS k
-WHERE headgate.sees_table(w.relation) AND NOT w.options ? 'version'::text AND NOT k.new
-  AND ${condition}
-ORDER BY n.nspname <> 'public', n.nspname, c.relname
-LIMIT 6`;
-
-export const isTable = ({ schema, table }: TableRef): string =>
-  `n.nspname = ${literal(schema)}::name AND c.relname = ${literal(table)}::name`;
 
 export interface ExplainParts {
   /** Name and value. */

@@ -10,10 +10,9 @@ import { rememberedOf } from '../kit/memoize.ts';
 import type { RetryState, SqlTable } from './api.ts';
 import { readObject, readRetry } from './body.ts';
 import { writeJson } from './headers.ts';
-import { literal } from './quote.ts';
 import type { Asked, RequestSessions, SqlRunner } from './request-sessions.ts';
-import { isStored, whereKept } from './request-filter.ts';
 import type { KeptFilter } from './request-filter.ts';
+import { countMatching, countRetried, retryBatch } from './retry-statements.ts';
 
 export class RetryRoutes {
   readonly #requests: RequestSessions;
@@ -135,31 +134,3 @@ function merged(before: readonly WordCount[], more: readonly WordCount[]): reado
   for (const [word, count] of more) counts.set(word, (counts.get(word) ?? 0) + count);
   return [...counts];
 }
-
-/** How many requests that a filter matches are not stored yet, how many are, and the newest of all. */
-export const countMatching = (filter: KeptFilter): string =>
-  `SELECT count(*) FILTER (WHERE NOT (${isStored})), count(*) FILTER (WHERE ${isStored}), max(id)
-FROM headgate.rejected_requests${whereKept(filter)}`;
-
-/** Oldest first, at most `max` of those that are not stored yet: the requests after `after`, up to `last`. */
-export const retryBatch = (
-  filter: KeptFilter,
-  { after, last }: { readonly after: string; readonly last: string },
-  force: boolean,
-  max: number,
-): string =>
-  `SELECT id, headgate.retry_rejected(id${force ? ', force => true' : ''})
-FROM (
-  SELECT id FROM headgate.rejected_requests${whereKept(filter, [`NOT (${isStored})`, `id > ${literal(after)}`, `id <= ${literal(last)}`])}
-  ORDER BY id
-  LIMIT ${max}
-) chosen
-ORDER BY id`;
-
-/** Their outcomes, and how often each occurred. */
-export const countRetried = (ids: readonly string[]): string =>
-  `SELECT retry_outcome, count(*)
-FROM headgate.rejected_requests
-WHERE id = ANY (${literal(`{${ids.join(',')}}`)}::bigint[])
-GROUP BY 1
-ORDER BY 2 DESC`;

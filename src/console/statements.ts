@@ -63,22 +63,6 @@ export const readOwned = ({ schema, table }: TableRef): string =>
 export const readBefore = (id: string): string =>
   `SELECT max(id) AS id FROM headgate.rejected_requests WHERE id < ${literal(id)}::bigint`;
 
-export const retryOne = (id: string, force: boolean): string =>
-  `SELECT headgate.retry_rejected(${/^\d+$/.test(id) ? id : literal(id)}${force ? ', force => true' : ''})`;
-
-export const forgetOne = (id: string): string =>
-  `SELECT headgate.forget_rejected(${/^\d+$/.test(id) ? id : literal(id)})`;
-
-const listed = (ids: readonly string[]): string =>
-  literal(`{${ids.filter((id) => /^\d+$/.test(id)).join(',')}}`);
-
-/** Each of them, and what is said of it. */
-export const retrySome = (ids: readonly string[], force: boolean): string =>
-  `SELECT id, headgate.retry_rejected(id${force ? ', force => true' : ''}) AS said FROM pg_catalog.unnest(${listed(ids)}::bigint[]) AS id`;
-
-export const forgetSome = (ids: readonly string[]): string =>
-  `SELECT count(*) FILTER (WHERE headgate.forget_rejected(id)) AS deleted FROM pg_catalog.unnest(${listed(ids)}::bigint[]) AS id`;
-
 export const showCreate = ({ schema, table }: TableRef): string =>
   `SHOW CREATE TABLE ${qualified(schema, table)}`;
 /** The engine's version, and the size of this database. */

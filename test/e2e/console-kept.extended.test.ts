@@ -1,7 +1,7 @@
 /** What of refused requests is kept, and what a retry does: the console says it before somebody relies on it. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { listReplacing } from '../../src/console/request-statements.ts';
+import { listReplacing } from '../../src/console/retry-statements.ts';
 import { digitsText } from '../../src/console/visible-text.ts';
 import { openConsole } from '../support/console.ts';
 import { serious } from '../support/console-walk.ts';

@@ -13,16 +13,20 @@ import {
   findKept,
   findTables,
   listHandshakes,
-  isOfKept,
   listKept,
   readHandshake,
   countByTime,
   sameReason,
-  isTable,
-  listReplacing,
   explainValidate,
 } from '../../src/console/request-statements.ts';
-import { countMatching, countRetried, retryBatch } from '../../src/console/retry-routes.ts';
+import {
+  countMatching,
+  countRetried,
+  isOfKept,
+  isTable,
+  listReplacing,
+  retryBatch,
+} from '../../src/console/retry-statements.ts';
 import { readOrder, readOrders, rowPage, startsOf } from '../../src/console/row-pages.ts';
 import {
   compareTraffic,

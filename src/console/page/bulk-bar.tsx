@@ -3,19 +3,16 @@
  * question, store without the check and delete. What cannot be done says why.
  */
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
-import type { HeldRequest } from '../../observe/tail.ts';
-import type { ListedRequest, TestAnswer } from '../api.ts';
+import { useState } from 'preact/hooks';
+import type { ListedRequest } from '../api.ts';
 import { isKept, resultOf } from '../request-filter.ts';
 import type { KeptFilter } from '../request-filter.ts';
-import { forgetFiltered, isOfKept, isTable, listReplacing, retryFiltered } from '../request-statements.ts';
-import { forgetSome, retrySome } from '../statements.ts';
+import { forgetMatching, forgetSome } from '../retry-statements.ts';
+import { replayed, ReplayQuestion } from './bulk-replay.tsx';
+import { ForceQuestion, retryAllMatching, RetryQuestion, retrySelected } from './bulk-retry.tsx';
 import type { RequestList } from './list-state.ts';
 import { Copy, Sql, unlessAway, Wrong } from './components.tsx';
-import { useRows } from './load.ts';
-import { Replacing } from './retry-all.tsx';
-import { Text } from './text.tsx';
-import { call, run } from './server.ts';
+import { run } from './server.ts';
 import type { Failure } from './server.ts';
 
 interface Props {
@@ -77,37 +74,25 @@ type Question = '' | 'retry' | 'force' | 'delete' | 'replay';
 export function BulkBar({ list, filter, senderName, started }: Props): JSX.Element | null {
   const [all, setAll] = useState(false);
   const [asking, setAsking] = useState<Question>('');
-  const [said, setSaid] = useState<Counted | null>(null);
-  const [failure, setFailure] = useState<Failure | null>(null);
-  const [isBusy, setBusy] = useState(false);
+  const { said, failure, isBusy, act, forget } = useAct(list, () => setAll(false));
   const isNone = list.selected.value.size === 0;
   if (isNone && said === null && failure === null) return null;
   const chosen = chosenOf(list, filter, senderName);
   const { kept, checked, forged, held } = chosen;
-  const act = async (what: () => Promise<Counted | null>): Promise<void> => {
-    setBusy(true);
-    setFailure(null);
-    setSaid(null);
+  const matching = all ? filter : null;
+  const begin = (what: () => Promise<Counted | null>): void => {
     setAsking('');
-    try {
-      setSaid(await what());
-      list.selected.value = new Set();
-      setAll(false);
-      list.renewUntilTried(false);
-    } catch (error) {
-      setFailure(error as Failure);
-    } finally {
-      setBusy(false);
-    }
+    void act(what);
   };
-  const retry = (some: readonly ListedRequest[], force: boolean) =>
-    act(async () => {
-      if (!all) return retried(some, force);
-      await call('retry', { body: { filter, force } });
+  const retry = (rows: readonly ListedRequest[], force: boolean): void =>
+    begin(async () => {
+      if (matching === null) return countOf(await retrySelected(rows, force));
+      await retryAllMatching(matching, force);
       started();
       return null;
     });
-  const asked = { chosen, filter, all, close: () => setAsking('') };
+  const countFor = (rows: readonly ListedRequest[]): number => (all ? chosen.matching : rows.length);
+  const close = (): void => setAsking('');
   return (
     <div class="bulk" role="region" aria-label="Selected requests">
       {isNone ? null : (
@@ -116,7 +101,6 @@ export function BulkBar({ list, filter, senderName, started }: Props): JSX.Eleme
           all={all}
           setAll={setAll}
           isBusy={isBusy}
-          retry={() => setAsking('retry')}
           ask={setAsking}
           clear={() => ((list.selected.value = new Set()), setAll(false))}
         />
@@ -124,21 +108,55 @@ export function BulkBar({ list, filter, senderName, started }: Props): JSX.Eleme
       {chosen.lacking === '' ? null : <p class="faint">{chosen.lacking}</p>}
       {asking === 'delete' ? (
         <Delete
-          {...asked}
-          act={(sql) => void act(() => forgotten(sql, all ? chosen.matching : kept.length))}
-          count={all ? chosen.matching : kept.length}
+          sql={matching === null ? forgetSome(kept.map(idOf)) : forgetMatching(matching)}
+          label={`Delete ${all ? 'all ' : ''}${countFor(kept)}?`}
+          act={(sql) => begin(() => forgotten(sql, countFor(kept)))}
+          close={close}
         />
       ) : asking === 'retry' ? (
-        <Retry {...asked} act={() => void retry(checked, false)} />
+        <RetryQuestion
+          rows={checked}
+          matching={matching}
+          count={countFor(checked)}
+          retry={() => retry(checked, false)}
+          close={close}
+        />
       ) : asking === 'replay' ? (
-        <Replay {...asked} act={() => void act(async () => countOf(await replayed(held)))} />
+        <ReplayQuestion
+          count={held.length}
+          replay={() => begin(async () => countOf(await replayed(held)))}
+          close={close}
+        />
       ) : asking === 'force' ? (
-        <Force {...asked} act={() => void retry(forged, true)} />
+        <ForceQuestion rows={forged} matching={matching} retry={() => retry(forged, true)} close={close} />
       ) : null}
-      {said === null ? null : <Said counted={said} close={() => setSaid(null)} />}
+      {said === null ? null : <Said counted={said} close={forget} />}
       {failure === null ? null : <Wrong failure={failure} />}
     </div>
   );
+}
+
+/** What was asked for with the buttons, one thing at a time, and what is said of it: then nothing is selected any more, and the list is read again. */
+function useAct(list: RequestList, done: () => void) {
+  const [said, setSaid] = useState<Counted | null>(null);
+  const [failure, setFailure] = useState<Failure | null>(null);
+  const [isBusy, setBusy] = useState(false);
+  const act = async (what: () => Promise<Counted | null>): Promise<void> => {
+    setBusy(true);
+    setFailure(null);
+    setSaid(null);
+    try {
+      setSaid(await what());
+      list.selected.value = new Set();
+      done();
+      list.renewUntilTried(false);
+    } catch (error) {
+      setFailure(error as Failure);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return { said, failure, isBusy, act, forget: () => setSaid(null) };
 }
 
 function Said({ counted, close }: { readonly counted: Counted; readonly close: () => void }): JSX.Element {
@@ -157,12 +175,11 @@ interface ButtonsProps {
   readonly all: boolean;
   readonly setAll: (all: boolean) => void;
   readonly isBusy: boolean;
-  readonly retry: () => void;
   readonly ask: (question: Question) => void;
   readonly clear: () => void;
 }
 
-function Buttons({ chosen, all, setAll, isBusy, retry, ask, clear }: ButtonsProps): JSX.Element {
+function Buttons({ chosen, all, setAll, isBusy, ask, clear }: ButtonsProps): JSX.Element {
   const { rows, kept, checked, forged, held, matching, lacking } = chosen;
   const label = (word: string, n: number): string => (n === rows.length || all ? word : `${word} ${n}`);
   return (
@@ -177,7 +194,7 @@ function Buttons({ chosen, all, setAll, isBusy, retry, ask, clear }: ButtonsProp
         type="button"
         data-key="r"
         {...unlessAway(isBusy || (!all && checked.length === 0), lacking)}
-        onClick={retry}
+        onClick={() => ask('retry')}
       >
         {label('Retry', checked.length)}
       </button>
@@ -216,121 +233,25 @@ function Buttons({ chosen, all, setAll, isBusy, retry, ask, clear }: ButtonsProp
   );
 }
 
-interface Asked {
-  readonly chosen: Chosen;
-  readonly filter: KeptFilter;
-  readonly all: boolean;
+interface DeleteProps {
+  readonly sql: string;
+  readonly label: string;
+  readonly act: (sql: string) => void;
   readonly close: () => void;
 }
 
-function Delete({
-  chosen: { kept },
-  filter,
-  all,
-  count,
-  act,
-  close,
-}: Asked & { readonly count: number; readonly act: (sql: string) => void }): JSX.Element {
-  const sql = all ? forgetFiltered(filter) : forgetSome(kept.map(idOf));
+function Delete({ sql, label, act, close }: DeleteProps): JSX.Element {
   return (
     <p>
       They are deleted for good.{' '}
       <button type="button" class="danger" onClick={() => act(sql)}>
-        Delete {all ? `all ${count}` : count}?
+        {label}
       </button>{' '}
-      <Cancel close={close} />
+      <button type="button" onClick={close}>
+        Cancel
+      </button>
       <Sql text={sql} />
     </p>
-  );
-}
-
-/** Asks if rows may be replaced, and otherwise goes on at once. */
-function Retry({
-  chosen: { checked, matching },
-  filter,
-  all,
-  act,
-  close,
-}: Asked & { readonly act: () => void }): JSX.Element | null {
-  const places = [...new Map(checked.map((row) => [`${row.schema}.${row.table}`, row])).values()];
-  const condition = all ? isOfKept(filter) : `(${places.map(isTable).join(' OR ')})`;
-  const { value, failure } = useRows(listReplacing(condition));
-  const isPlain = value?.length === 0;
-  useEffect(() => {
-    if (isPlain) act();
-  }, [isPlain]);
-  if (failure !== null) return <Wrong failure={failure} />;
-  if (value === null || isPlain) return null;
-  return (
-    <div>
-      <p>
-        <Replacing tables={value} />
-      </p>
-      <button type="button" class="primary" onClick={act}>
-        Retry {all ? `all ${matching}` : checked.length}
-      </button>{' '}
-      <Cancel close={close} />
-      <Sql text={all ? retryFiltered(filter, false) : retrySome(checked.map(idOf), false)} />
-    </div>
-  );
-}
-
-function Replay({ chosen: { held }, act, close }: Asked & { readonly act: () => void }): JSX.Element {
-  return (
-    <p>
-      They are sent to this Headgate once more, signed anew. Where a table stores each delivery once, no
-      second row is made; elsewhere each makes another row.{' '}
-      <button type="button" class="primary" onClick={act}>
-        Send {held.length}
-      </button>{' '}
-      <Cancel close={close} />
-    </p>
-  );
-}
-
-function Force({
-  chosen: { forged },
-  filter,
-  all,
-  act,
-  close,
-}: Asked & { readonly act: () => void }): JSX.Element {
-  const [typed, setTyped] = useState('');
-  const tables = all ? [filter.table] : [...new Set(forged.map(({ table }) => table))];
-  const [table = ''] = tables;
-  return (
-    <div>
-      <p>
-        They go into the table as if their sender had signed them, and had sent them now: where a key decides,
-        they replace newer rows. Headgate cannot know whether it did.
-      </p>
-      {tables.length > 1 || table === '' ? (
-        <p>Choose requests of one table first.</p>
-      ) : (
-        <label>
-          To go on, type the name of the table, <Text of={table} max={140} />
-          <input value={typed} spellcheck={false} onInput={(event) => setTyped(event.currentTarget.value)} />
-        </label>
-      )}
-      <button
-        type="button"
-        class="danger"
-        disabled={typed === '' || typed !== table || tables.length > 1}
-        onClick={act}
-      >
-        Store unchecked
-      </button>{' '}
-      <Cancel close={close} />
-      <Sql text={all ? retryFiltered(filter, true) : retrySome(forged.map(idOf), true)} />
-    </div>
-  );
-}
-
-function Cancel({ close }: { readonly close: () => void }): JSX.Element {
-  return (
-    <button type="button" onClick={close}>
-      Cancel
-    </button>
   );
 }
 
@@ -338,11 +259,6 @@ function countOf(words: readonly string[]): readonly (readonly [string, number])
   const counts = new Map<string, number>();
   for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1);
   return [...counts];
-}
-
-async function retried(some: readonly ListedRequest[], force: boolean): Promise<Counted> {
-  const { tables } = await run(retrySome(some.map(idOf), force), true);
-  return countOf((tables.at(-1)?.rows ?? []).map(([, words]) => words ?? ''));
 }
 
 async function forgotten(sql: string, asked: number): Promise<Counted> {
@@ -353,35 +269,6 @@ async function forgotten(sql: string, asked: number): Promise<Counted> {
     ['deleted', deleted],
     ['not deleted: only the owner of its table deletes it, or it was deleted before', asked - deleted],
   ];
-}
-
-/** One after the other, each with what it held; says how each was answered. */
-async function replayed(rows: readonly ListedRequest[]): Promise<readonly string[]> {
-  const said: string[] = [];
-  for (const { held, schema, table } of rows)
-    try {
-      const it = await call<HeldRequest>('held', { body: { held, schema, table } });
-      if (atob(it.body).length < it.bodyBytes) {
-        said.push('not sent: only the beginning of its body is kept');
-        continue;
-      }
-      const at = it.target.indexOf('?');
-      const body = {
-        schema,
-        table,
-        method: it.method,
-        query: at === -1 ? '' : it.target.slice(at),
-        headers: Object.entries(it.headers),
-        body: it.body,
-        sign: true,
-        checked: true,
-      };
-      const { status } = await call<TestAnswer>('replay', { body });
-      said.push(`answered ${status}`);
-    } catch (error) {
-      said.push(`not sent: ${(error as Error).message}`);
-    }
-  return said;
 }
 
 const lineOf = (row: ListedRequest): string =>

@@ -22,7 +22,7 @@ import { Live, useRenewal } from './request-live.tsx';
 import { RequestPanel } from './request-panel.tsx';
 import { Fresh, RequestRows } from './request-rows.tsx';
 import { clockOf, whenText } from './request-time.tsx';
-import { RetryProgress } from './retry-all.tsx';
+import { RetryProgress } from './retry-progress.tsx';
 import { resultOf } from '../request-filter.ts';
 import { go, route, to } from './route.ts';
 import { ShareList, sqlOf } from './share.tsx';

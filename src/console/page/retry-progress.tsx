@@ -5,10 +5,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { RetryState } from '../api.ts';
-import { isTable, listReplacing } from '../request-statements.ts';
-import type { TableRef } from '../statements.ts';
-import { useLoaded, useRows } from './load.ts';
-import type { ResultRow } from './load.ts';
+import { useLoaded } from './load.ts';
 import { Badge, Wrong } from './components.tsx';
 import type { RequestList } from './list-state.ts';
 import { Text } from './text.tsx';
@@ -80,34 +77,6 @@ function Progress({ state }: { readonly state: RetryState }): JSX.Element {
         )}
       </ul>
     </div>
-  );
-}
-
-/** Beside a retry: that it may replace a newer row, if its table lets the last one win. */
-export function AsIfNow({ of }: { readonly of: TableRef }): JSX.Element | null {
-  const replacing = useRows(listReplacing(isTable(of))).value ?? [];
-  return replacing.length === 0 ? null : (
-    <p class="faint">
-      <Replacing tables={replacing} />
-    </p>
-  );
-}
-
-/** `tables`: of listReplacing. */
-export function Replacing({ tables }: { readonly tables: readonly ResultRow[] }): JSX.Element {
-  return (
-    <>
-      A retry is stored as if the request came now: it replaces the row of the same key, also one that came
-      later:{' '}
-      {tables.slice(0, 5).map(({ nspname, relname, key }, i) => (
-        <span key={`${nspname}.${relname}`}>
-          {i === 0 ? '' : ', '}
-          <Text of={nspname === 'public' ? (relname ?? '') : `${nspname}.${relname}`} max={130} /> (
-          <Text of={key ?? ''} max={130} />)
-        </span>
-      ))}
-      {tables.length > 5 ? ' and others' : ''}. With the option version a table keeps the newer one.
-    </>
   );
 }
 
