@@ -6,15 +6,14 @@ import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { ListCounts } from '../api.ts';
 import { BulkBar } from './bulk-bar.tsx';
-import { addressOf, filterOf, isFiltered, noAddress, wordsOf } from '../list-address.ts';
+import { addressOf, filterOf } from '../list-address.ts';
 import type { ListAddress } from '../list-address.ts';
-import { findEndpoints } from '../endpoint-list.ts';
-import { useRows, useRowsIf } from './load.ts';
 import { listOf } from './list-state.ts';
 import type { RequestList } from './list-state.ts';
 import { Skeleton, Sql, Wrong } from './components.tsx';
-import { Text } from './text.tsx';
 import { ListChart } from './list-chart.tsx';
+import { NoRequests } from './no-requests.tsx';
+import { ReasonChips } from './reasons.tsx';
 import { numberOf, RequestFilters } from './request-filters.tsx';
 import { Views } from './views.tsx';
 import { OlderRows } from './table-rows.tsx';
@@ -27,12 +26,6 @@ import { resultOf } from '../request-filter.ts';
 import { go, route, to } from './route.ts';
 import { ShareList, sqlOf } from './share.tsx';
 import { useSenders } from './senders.ts';
-import { listReasons } from '../statements.ts';
-import { digitsText } from '../visible-text.ts';
-import { Name } from './address.tsx';
-import type { ResultRow } from './load.ts';
-import { briefReason, causeOf } from '../outcome-summary.ts';
-import { KeptOf } from './kept-of.tsx';
 
 export function Requests({ query }: { readonly query: URLSearchParams }): JSX.Element {
   const address = addressOf(query);
@@ -156,7 +149,7 @@ function Found({ list, address, open, set, show, renew, nameOf }: FoundProps): J
         ) : null
       ) : rows.length === 0 && next === null ? (
         <>
-          <Nothing address={address} nameOf={nameOf} set={set} />
+          <NoRequests address={address} nameOf={nameOf} set={set} />
           {older}
         </>
       ) : (
@@ -268,132 +261,3 @@ function Since({
     </p>
   );
 }
-
-/** How many endpoints are named to be searched one by one. */
-const searchedMax = 5;
-
-function LookInRows({ q }: { readonly q: string }): JSX.Element {
-  const found = useRows(findEndpoints('', searchedMax + 1)).value ?? [];
-  const names = found.map((row) => ({ schema: row['nspname'] ?? '', table: row['relname'] ?? '' }));
-  return (
-    <>
-      Look in those of{' '}
-      {names.slice(0, searchedMax).map(({ schema, table }, i) => (
-        <>
-          {i === 0 ? '' : ', '}
-          <a key={`${schema}.${table}`} href={to(['endpoint', schema, table, 'rows'], { q })}>
-            <Text of={schema === 'public' ? table : `${schema}.${table}`} max={127} />
-          </a>
-        </>
-      ))}
-      {names.length <= searchedMax ? null : (
-        <>
-          {' '}
-          or <a href={to(['endpoints'])}>another endpoint</a>
-        </>
-      )}
-      .
-    </>
-  );
-}
-
-function Nothing({
-  address,
-  nameOf,
-  set,
-}: {
-  readonly address: ListAddress;
-  readonly nameOf: (id: string) => string;
-  readonly set: (change: Partial<ListAddress>) => void;
-}): JSX.Element {
-  if (!isFiltered(address))
-    return (
-      <div class="empty">
-        No requests yet since Headgate started. They appear here within a second; accepted ones of before are
-        rows of <a href={to(['endpoints'])}>their tables</a>.
-      </div>
-    );
-  const timed = address.range + address.from + address.until !== '';
-  return (
-    <div class="empty">
-      <p>
-        <b>No request matches.</b>
-      </p>
-      <p>
-        <Text of={wordsOf(address, nameOf)} max={300} />
-      </p>
-      {address.q === '' || ['refused', 'later'].includes(address.result) ? null : (
-        <p>
-          Bodies of accepted requests are not looked through here: they are rows.{' '}
-          {address.table === '' ? (
-            <LookInRows q={address.q} />
-          ) : (
-            <a href={to(['endpoint', address.schema, address.table, 'rows'], { q: address.q })}>
-              Look in the rows of <Text of={address.table} max={63} />
-            </a>
-          )}
-        </p>
-      )}
-      <p class="row-of">
-        {timed ? (
-          <button type="button" onClick={() => set({ range: '', from: '', until: '' })}>
-            Any time
-          </button>
-        ) : null}
-        <button type="button" onClick={() => set(noAddress)}>
-          Clear all
-        </button>
-      </p>
-    </div>
-  );
-}
-
-const chipsMax = 4;
-
-interface ReasonProps {
-  readonly address: ListAddress;
-  readonly set: (change: Partial<ListAddress>) => void;
-}
-
-/** Above refused requests: the reasons that most of them have, with counts, each of which narrows the list (`headgate.rejected_requests`). */
-function ReasonChips({ address, set }: ReasonProps): JSX.Element | null {
-  const { schema, table } = address;
-  // Of other filters their counts know nothing.
-  const isWhole =
-    JSON.stringify({ ...address, schema: '', table: '' }) ===
-    JSON.stringify({ ...noAddress, result: 'refused' });
-  const rows = useRowsIf(isWhole ? listReasons(table === '' ? null : { schema, table }) : null).value ?? [];
-  const keptOf = isWhole ? <KeptOf of={table === '' ? null : { schema, table }} /> : null;
-  if (rows.length < 2) return keptOf;
-  return (
-    <>
-      {keptOf}
-      <div class="reason-chips" role="group" aria-label="Reasons">
-        {rows.slice(0, chipsMax).map((row) => (
-          <button key={row['last_id']} type="button" class="small" onClick={() => set(reasonFilter(row))}>
-            {table === '' ? (
-              <span class="faint">
-                {row['table_name'] === '' ? (
-                  'no endpoint'
-                ) : (
-                  <Name of={row['table_name'] ?? ''} max={20} />
-                )}{' '}
-              </span>
-            ) : null}
-            <Text of={briefReason(row)} max={60} /> <b class="bad">{digitsText(row['requests'] ?? '')}</b>
-          </button>
-        ))}
-        {rows.length > chipsMax ? (
-          <span class="faint">and {rows.length - chipsMax} other reasons</span>
-        ) : null}
-      </div>
-    </>
-  );
-}
-
-const reasonFilter = (row: ResultRow): Partial<ListAddress> => ({
-  schema: row['schema_name'] ?? '',
-  table: row['table_name'] ?? '',
-  code: row['code'] ?? '',
-  cause: causeOf(row)?.kind ?? '',
-});
