@@ -131,7 +131,10 @@ export class SqlRunner {
     this.#connections.keep(await this.#connections.open());
   }
 
-  /** Refuses with `login_required` if the role may no longer log in, or the session has ended. */
+  /**
+   * `call.own`: a statement of the console itself, in which names mean PostgreSQL's own objects, whatever others have created on the role's search_path;
+   * what a user types means what it means in psql. Refuses with `login_required` if the role may no longer log in, or the session has ended.
+   */
   async run(call: SqlCall, signal: AbortSignal): Promise<SqlResponse> {
     return this.#running.run(this.#role, async () => {
       const started = performance.now();

@@ -1,7 +1,7 @@
 /**
  * "Retry all" of the console: `retry` and `retry-cancel` of its API. Takes requests whose Host and origin were checked; answers with the state of the
  * session's last retry. Refuses with `login_required`, `malformed_request` and `overloaded`. The work goes on in the background, as the session's role, by
- * way of headgate.retry_rejected() alone, which asks Headgate for the retries (catalog/functions/rejected.sql); reject/rejected-requests.ts runs them.
+ * way of headgate.retry_rejected() alone, which asks Headgate for the retries (catalog/functions/rejected.sql); reject/retries.ts runs them.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { limits } from '../config/limits.ts';
@@ -121,6 +121,7 @@ class RunningRetry {
     }
   }
 
+  /** `own`: names mean PostgreSQL's own objects, whatever others have created on the role's search_path. */
   async #run(sql: string, write = false): Promise<SqlTable['rows']> {
     const { tables } = await this.#runner.run({ sql, write, own: true }, this.#ended);
     return tables.at(-1)?.rows ?? [];
