@@ -150,7 +150,7 @@ test('the queue of rejected requests is bounded in entries and bytes, keeps the 
   const few = rows({ rejectedWaitingMax: 3, rejectedBatchRowsMax: 2 });
   assert.deepEqual(
     [1, 2, 3, 4].map((n) => few.push(request({ arrivedAtMs: n }))),
-    [true, true, true, false],
+    [0, 0, 0, 1],
   );
   const times = () => few.takeBatch().map(({ description }) => description.receivedAt.getTime());
   assert.deepEqual([times(), times(), times()], [[1, 2], [3], []]);
@@ -163,14 +163,31 @@ test('the queue of rejected requests is bounded in entries and bytes, keeps the 
   const accepted = request({ body: whole, target: { ...target(), check: () => true } });
   assert.deepEqual(
     [1, 2, 3].map(() => bytes.push(accepted)),
-    [true, true, false],
+    [0, 0, 1],
   );
   const [first, ...more] = bytes.takeBatch().map(({ description }) => description);
   assert.deepEqual(more, [], 'one is taken even where it is larger than a batch');
   assert.equal(first?.body?.length, 131_072);
   assert.notEqual(first?.body?.buffer, whole.buffer);
   assert.equal(first?.bodyBytes, 1_000_000);
-  assert.equal(bytes.push(accepted), true, 'there is room again');
+  assert.equal(bytes.push(accepted), 0, 'there is room again');
+  const shared = rows({ rejectedWaitingBytesMax: 600_000, rejectedBatchBytesMax: 1_000_000 });
+  const sent = (oid: number, n: number) =>
+    shared.push(request({ body: Buffer.alloc(100_000, n), target: { ...target(), check: () => true, oid } }));
+  assert.deepEqual(
+    [1, 2, 3, 4, 5, 6].map((n) => sent(1, n)),
+    [0, 0, 0, 0, 0, 1],
+    'one table may use all of it',
+  );
+  assert.deepEqual(
+    [7, 8, 9].map((n) => sent(2, n)),
+    [1, 1, 1],
+    'a table that has less takes the room of the last one of the table that has the most, until neither has more',
+  );
+  assert.deepEqual(
+    shared.takeBatch().map(({ description }) => description.body?.[0]),
+    [1, 2, 3, 7, 8],
+  );
   const cut = rows({});
   const open = request({ body: whole, target: { ...target(), check: null } });
   for (const it of [open, { ...accepted, authenticated: false }]) cut.push(it);

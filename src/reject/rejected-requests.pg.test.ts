@@ -9,6 +9,7 @@ import { startServer, type TestServer } from '../../test/support/server.ts';
 import { within } from '../../test/support/within.ts';
 import type { KeptRequest } from '../types/journal.ts';
 import type { Outcome } from '../types/rows.ts';
+import type { Target } from '../types/target.ts';
 import { deferred } from '../kit/promises.ts';
 import { refusal } from '../errors/refusals.ts';
 
@@ -66,6 +67,10 @@ function rejectsOn(bin: string): void {
     await within(5_000, async () => assert.deepEqual(await kept(), { false: 20, true: 20 }));
     for (let i = 0; i < 40; i++) few.rejects.keep(refused(target));
     await few.settled(370);
+    await within(5_000, async () => assert.deepEqual(await kept(), { false: 20, true: 20 }));
+    await client.query('delete from headgate.rejected_requests where not authenticated');
+    for (let i = 0; i < 40; i++) few.rejects.keep(refused(target));
+    await few.settled(410);
     await within(5_000, async () => assert.deepEqual(await kept(), { true: 40 }));
     await few.rejects.close();
     await client.query(
@@ -80,6 +85,56 @@ function rejectsOn(bin: string): void {
     for (let i = 0; i < 10; i++) small.rejects.keep(refused(target, { body: Buffer.alloc(10_000, i) }));
     await small.settled(10);
     await within(5_000, async () => assert.deepEqual(await kept(), { true: 3 }));
+  });
+
+  test('refused requests of one table displace none of another that keeps fewer, by number or bytes', async (t) => {
+    const client = await connect(t, server);
+    const [quiet, loud] = [await makeTable(client, 'quiet'), await makeTable(client, 't')];
+    const forged = { authenticated: false, code: 'signature_failed' } as const;
+    const small = openRejects(t, server, { rowsMax: 40, limits: { rejectedBytesMax: 100_000 } });
+    small.rejects.serve('postgres');
+    const bytes = (n: number) => ({ body: Buffer.alloc(n, 'a') });
+    let sent = 0;
+    const send = async (count: number, target: Target, of: Parameters<typeof refused>[1]) => {
+      for (let i = 0; i < count; i++) small.rejects.keep(refused(target, of));
+      await small.settled((sent += count));
+    };
+    const kept = async (expected: readonly (readonly [string, boolean, number])[]) => {
+      await within(5_000, async () => {
+        const { rows } = await client.query({
+          text: `select table_name, authenticated, count(*)::int from headgate.rejected_requests group by 1, 2 order by 1, 2`,
+          rowMode: 'array',
+        });
+        assert.deepEqual(rows, expected);
+      });
+    };
+    await send(3, quiet, { ...bytes(5_000), ...forged });
+    await send(5, quiet, bytes(6_000));
+    await send(30, loud, bytes(10_000));
+    await kept([
+      ['quiet', false, 3],
+      ['quiet', true, 5],
+      ['t', true, 5],
+    ]);
+    await send(300, loud, bytes(1));
+    await kept([
+      ['quiet', false, 3],
+      ['quiet', true, 5],
+      ['t', true, 32],
+    ]);
+    // Whatever number of tables forged requests name, half is for the others.
+    for (const name of ['a', 'b', 'c', 'd'])
+      await send(40, await makeTable(client, name), { ...bytes(1), ...forged });
+    await kept([
+      ['a', false, 4],
+      ['b', false, 4],
+      ['c', false, 4],
+      ['d', false, 5],
+      ['quiet', false, 3],
+      ['quiet', true, 5],
+      ['t', true, 15],
+    ]);
+    for (const name of ['a', 'b', 'c', 'd', 'quiet']) await client.query(`drop table "${name}"`);
   });
 
   test('delivery ids expire even where no rejected requests are kept', async (t) => {

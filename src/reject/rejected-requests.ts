@@ -99,9 +99,11 @@ export class Rejects {
     if (rowsMax === 0 || !isWorthKeeping(request.refusal.code)) return;
     const { database, oid } = request.target;
     const rate = request.authenticated ? this.#authenticRate : this.#rate;
-    const drop = (why: 'rate' | 'queue') => observe({ kind: 'rejected.dropped', database, why, rows: 1 });
-    if (rate.take(`${oid}/${database}`, clock()) > 0) drop('rate');
-    else if (this.#journals.get(database)?.push(request) !== true) drop('queue');
+    const drop = (why: 'rate' | 'queue', rows: number) =>
+      observe({ kind: 'rejected.dropped', database, why, rows });
+    if (rate.take(`${oid}/${database}`, clock()) > 0) return drop('rate', 1);
+    const dropped = this.#journals.get(database)?.push(request) ?? 1;
+    if (dropped > 0) drop('queue', dropped);
   }
 
   /** A sender's handshake, for headgate.handshakes. */
@@ -164,11 +166,12 @@ class Journal {
     this.#ended = this.#run();
   }
 
-  /** False: there is no room for it. */
-  push(request: RejectedRequest): boolean {
-    if (this.#closing.signal.aborted || !this.#rejected.push(request)) return false;
+  /** Returns how many there is no room for: this one, or others. */
+  push(request: RejectedRequest): number {
+    if (this.#closing.signal.aborted) return 1;
+    const dropped = this.#rejected.push(request);
     this.wake();
-    return true;
+    return dropped;
   }
 
   /** False: there is no room for it. */

@@ -33,6 +33,7 @@ interface WaitingRefusal {
   readonly body: Buffer | null;
   readonly bodyBytes: number | null;
   readonly bytes: number;
+  readonly of: string;
 }
 
 export class RejectedRows {
@@ -41,6 +42,8 @@ export class RejectedRows {
   readonly #why: RefusalReasons;
   readonly #waiting: WaitingRefusal[] = [];
   #waitingBytes = 0;
+  /** Of each table, and in it of those that VALIDATE had accepted and of others. */
+  readonly #bytesOf = new Map<string, number>();
   #insertedSinceTrim = 0;
   #bytesSinceTrim = 0;
   #trimmedAtMs = Number.NEGATIVE_INFINITY;
@@ -51,22 +54,50 @@ export class RejectedRows {
     this.#why = new RefusalReasons(context.limits, context.clock);
   }
 
-  /** False: there is no room for it. Copies the part of the body that is kept, and does not hold the rest. */
-  push(request: RejectedRequest): boolean {
+  /**
+   * Returns how many there is no room for: this one, or the last of those whose table has more bytes waiting. Copies the part of the body that is kept, and does
+   * not hold the rest.
+   */
+  push(request: RejectedRequest): number {
     const { limits } = this.#context;
     // Whoever reaches a table without VALIDATE must not displace what is kept of other tables with a few large bodies.
     const isAccepted = request.authenticated && request.target.check !== null;
     const most = isAccepted ? limits.rejectedAuthenticBodyBytesMax : limits.rejectedBodyBytesMax;
     const keeps = Math.min(request.body?.length ?? 0, most);
     const bytes = limits.requestCostBytes + textBytes(request) + keeps;
-    if (this.#waiting.length >= limits.rejectedWaitingMax) return false;
-    if (this.#waitingBytes + bytes > limits.rejectedWaitingBytesMax) return false;
+    const of = `${request.target.oid}/${request.authenticated}`;
+    const least = (this.#bytesOf.get(of) ?? 0) + bytes;
+    let displaced = 0;
+    while (
+      this.#waiting.length >= limits.rejectedWaitingMax ||
+      this.#waitingBytes + bytes > limits.rejectedWaitingBytesMax
+    ) {
+      if (!this.#displace(least)) return displaced + 1;
+      displaced += 1;
+    }
     // A slice would keep the whole body in memory as long as it waits.
     const body = request.body === null ? null : Buffer.from(request.body.subarray(0, keeps));
     const bodyBytes = request.body?.length ?? null;
-    this.#waiting.push({ request: { ...request, body: null }, body, bodyBytes, bytes });
+    this.#waiting.push({ request: { ...request, body: null }, body, bodyBytes, bytes, of });
+    this.#count(of, bytes);
+    return displaced;
+  }
+
+  /** Drops the last one of the table that has the most bytes waiting, and more than `leastBytes`. */
+  #displace(leastBytes: number): boolean {
+    let most = '';
+    for (const [of, bytes] of this.#bytesOf)
+      if (bytes > Math.max(leastBytes, this.#bytesOf.get(most) ?? 0)) most = of;
+    const at = this.#waiting.findLastIndex(({ of }) => of === most);
+    for (const { of, bytes } of at < 0 ? [] : this.#waiting.splice(at, 1)) this.#count(of, -bytes);
+    return at >= 0;
+  }
+
+  #count(of: string, bytes: number): void {
     this.#waitingBytes += bytes;
-    return true;
+    const all = (this.#bytesOf.get(of) ?? 0) + bytes;
+    if (all === 0) this.#bytesOf.delete(of);
+    else this.#bytesOf.set(of, all);
   }
 
   /** Removes and returns the next ones for one statement, the oldest first. */
@@ -81,7 +112,7 @@ export class RejectedRows {
       const { request } = entry;
       batch.push({ request, description: describe(request, entry.body, entry.bodyBytes, limits) });
     }
-    for (const entry of this.#waiting.splice(0, batch.length)) this.#waitingBytes -= entry.bytes;
+    for (const { of, bytes: its } of this.#waiting.splice(0, batch.length)) this.#count(of, -its);
     return batch;
   }
 
@@ -266,18 +297,25 @@ interface WrittenRow {
 
 /**
  * $1 rows, $2 bytes, $3 days. Requests that had been accepted (spooled, or kept apart) stay until their owner deletes them: no sender has them any more. Of the
- * others the newest stay; half of the rows is for those that VALIDATE had accepted, so that a flood of forged requests does
- * not displace them. One Headgate at a time does it, and none waits for another, or for an owner who is deleting one.
+ * others the newest stay. Rows, and bytes, are divided among tables, and in each between requests that VALIDATE had accepted and others: what one of these
+ * does not use is for the rest. Half of all is for those that VALIDATE had accepted, whatever number of tables gets forged requests.
+ * One Headgate at a time does it, and none waits for another, or for an owner who is deleting one.
  */
 const trimRejected = `
 with mine as materialized (select from headgate.trimming for update skip locked), ranked as (
   select r.id, r.received_at, r.authenticated, coalesce(pg_catalog.octet_length(r.body), 0) as bytes,
-    pg_catalog.row_number() over (partition by r.authenticated order by r.id desc) as place
+    pg_catalog.row_number() over newest as place, pg_catalog.sum(coalesce(pg_catalog.octet_length(r.body), 0)) over newest as size
   from headgate.rejected_requests r where r.door <> 'spool' and r.status >= 300
-), ordered as (
-  select k.id, k.received_at, pg_catalog.row_number() over newest as place, pg_catalog.sum(k.bytes) over newest as bytes
+  window newest as (partition by r.relation, r.authenticated order by r.id desc)
+), shared as (
+  select k.*, pg_catalog.row_number() over (partition by k.authenticated order by k.place, k.id desc) as places,
+    pg_catalog.sum(k.bytes) over (partition by k.authenticated order by k.size, k.id desc) as sizes
   from ranked k
-  window newest as (order by (k.authenticated and k.place <= ($1::bigint + 1) / 2) desc, k.id desc)
+), ordered as (
+  select s.id, s.received_at,
+    pg_catalog.row_number() over (order by (s.authenticated and s.places <= ($1::bigint + 1) / 2) desc, s.place, s.id desc) as place,
+    pg_catalog.sum(s.bytes) over (order by (s.authenticated and s.sizes <= $2::bigint / 2) desc, s.size, s.id desc) as bytes
+  from shared s
 )
 delete from headgate.rejected_requests r where r.id in (
   select q.id from headgate.rejected_requests q where q.id in (
