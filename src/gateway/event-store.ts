@@ -29,8 +29,8 @@ export interface EventStore {
   release(database: string): Promise<void>;
   /** For bodies too large for a lane; throws Refused or LineRefused. */
   large(target: Target, request: EventRequest, body: LargeBody): Promise<EventAnswer>;
-  /** For a small body with rows that the engine has refused and that are to be left out. */
-  skipping(target: Target, request: EventRequest, body: Buffer): Promise<EventAnswer>;
+  /** For a small body with rows that the engine has refused and that are to be left out. `untilMs`: of the clock, when the sender is answered. */
+  skipping(target: Target, request: EventRequest, body: Buffer, untilMs: number): Promise<EventAnswer>;
   /** Resolves once everything answered before is readable; throws Refused. */
   readable(database: string): Promise<void>;
 }

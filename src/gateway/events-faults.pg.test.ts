@@ -7,6 +7,10 @@ import { openTestGateway } from '../../test/support/gateway.ts';
 import type { TestGateway } from '../../test/support/gateway.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { sampleOf, sampleSeed } from '../../test/support/sample.ts';
+import { limits } from '../config/limits.ts';
+import type { EventStore } from './event-store.ts';
+import type { EventsByProduct } from './events.ts';
+import type { GatewayDatabases } from './gateway-options.ts';
 
 const states = (
   '01000 08000 08006 0A000 22P02 23505 25006 25P02 26000 28000 3D000 40001 40P01 42501 42P01 53100 53300 55P03 57014 57P01 58030 ' +
@@ -125,4 +129,26 @@ test('a body whose rows are refused one by one is answered in time, whether or n
     const { status, json } = await gateway.events('name=t&on_error=skip', `${lines}${end}`);
     assert.deepEqual([status, json.code], [503, 'deadline'], JSON.stringify(end));
   }
+});
+
+test('a body whose rows are refused has the time of one request, also if they are left out afterwards', async (t) => {
+  let usedMs = 0;
+  const clock = () => performance.now() + usedMs;
+  let events: GatewayDatabases['events'] | null = null;
+  const instead = (databases: GatewayDatabases) => {
+    ({ events } = databases);
+    return databases;
+  };
+  const gateway = await openTestGateway(t, await testDatabase(t), { clock, instead });
+  await gateway.rows('CREATE TABLE t (id int CHECK (id > 0))');
+  assert(events !== null);
+  const store: EventStore = await (events as EventsByProduct).of('test');
+  const skipping = store.skipping.bind(store);
+  store.skipping = (...given) => {
+    usedMs = limits.eventsDeadlineMs;
+    return skipping(...given);
+  };
+  const { status, json } = await gateway.events('name=t&on_error=skip', '{"id":1}\n{"id":-1}');
+  assert.deepEqual([status, json.code], [503, 'deadline']);
+  assert.deepEqual(await ids(gateway), []);
 });

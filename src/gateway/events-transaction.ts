@@ -85,32 +85,40 @@ class EventTransaction {
   /** The transaction's number. */
   #xid: string | null = null;
   /** When the sender is answered that it took too long; Infinity while it is still sending. */
-  #deadline = Infinity;
+  #deadline: number;
   /** What the engine is working on. */
   #working: Promise<void> = Promise.resolve();
   #ending = false;
   /** `broken`: the connection cannot be borrowed again. */
   #state: 'open' | 'committed' | 'broken' = 'open';
 
-  private constructor(client: PoolClient, stages: StreamStages, target: Target, skipped: Skipped | null) {
+  private constructor(
+    client: PoolClient,
+    stages: StreamStages,
+    target: Target,
+    skipped: Skipped | null,
+    untilMs: number,
+  ) {
     this.#client = client;
+    this.#deadline = untilMs;
     this.#stages = stages;
     this.#target = target;
     this.#skipped = skipped;
     this.#sql = streamStatements(target, connectionOf(client).facts, stages.pools.isShared(client));
   }
 
-  /** `skipped` collects the rows that are left out; null: the first bad row ends the transaction. */
+  /** `skipped` collects the rows that are left out; null: the first bad row ends the transaction. `untilMs`: as of `LargeBodies.store`. */
   static async begin(
     stages: StreamStages,
     target: Target,
     skipped: Skipped | null,
+    untilMs: number,
   ): Promise<EventTransaction> {
     const client = await stages.pools.connectFor(target).catch((error: unknown) => {
       if (error instanceof LoginRefused) throw new Refused(unusable(error.message));
       throw error instanceof Refused ? error : notConnected(error);
     });
-    const transaction = new EventTransaction(client, stages, target, skipped);
+    const transaction = new EventTransaction(client, stages, target, skipped, untilMs);
     try {
       await transaction.#begin();
     } catch (error) {
@@ -136,7 +144,7 @@ class EventTransaction {
 
   /** The last byte has arrived, and the sender waits. */
   hurry(ms: number): void {
-    this.#deadline = this.#stages.clock() + ms;
+    this.#deadline = Math.min(this.#deadline, this.#stages.clock() + ms);
   }
 
   /** One call at a time. */
@@ -422,11 +430,11 @@ export class LargeBodies {
     this.#stages = { pools, turns, clock };
   }
 
-  /** Throws Refused and LineRefused. */
-  async store(target: Target, request: EventRequest, body: LargeBody): Promise<EventAnswer> {
+  /** `untilMs`: of the clock, when the sender is answered if it waits already; Infinity: it is still sending. Throws Refused and LineRefused. */
+  async store(target: Target, request: EventRequest, body: LargeBody, untilMs: number): Promise<EventAnswer> {
     const skipped = request.skips ? new Skipped(limits.eventsSkippedMax) : null;
     const done = this.#takeSlot(request.isOfToken === true);
-    const transaction = await EventTransaction.begin(this.#stages, target, skipped).catch(
+    const transaction = await EventTransaction.begin(this.#stages, target, skipped, untilMs).catch(
       (error: unknown) => {
         done();
         throw error;

@@ -80,6 +80,7 @@ async function storeSmall(
   span: RequestSpan | null,
 ): Promise<EventAnswer> {
   const { store, request } = posted;
+  const untilMs = store.clock() + limits.eventsDeadlineMs;
   for (let attempt = 1, table = target; ; attempt++) {
     const isLast = attempt === attemptsMax;
     const skipped = request.skips ? new Skipped(limits.eventsSkippedMax) : null;
@@ -99,13 +100,21 @@ async function storeSmall(
     }
     if (failure !== null) throw failure;
     if (rows === null || rows.count === 0) return { rows: 0, skipped };
+    if (attempt > 1) rows = inTime(rows, untilMs - store.clock());
     const outcome = await (span === null ? store.lanes.submit(rows) : submitTraced(store, rows, span));
     if (outcome.kind === 'committed') return { rows: outcome.rows, skipped, stale: outcome.stale };
     const now = await tableAfterRefusal(posted, table, outcome, isLast);
     if (now !== null) table = now;
-    else if (skipped !== null && isOfRow(outcome.refusal)) return store.skipping(table, request, body);
+    else if (skipped !== null && isOfRow(outcome.refusal))
+      return store.skipping(table, request, body, untilMs);
     else throw refusedBy(outcome, rows);
   }
+}
+
+/** Rows of which a part of the time was used. Throws Refused. */
+function inTime(rows: Rows, leftMs: number): Rows {
+  if (leftMs <= 0) throw new Refused('deadline');
+  return { ...rows, ackTimeoutMs: leftMs };
 }
 
 async function submitTraced(store: EventStore, rows: Rows, span: RequestSpan): Promise<Outcome> {
@@ -200,9 +209,14 @@ export class PostgresEvents implements EventStore {
     await within(limits.engineFarewellMs, released, undefined);
   }
 
-  async large(target: Target, request: EventRequest, body: LargeBody): Promise<EventAnswer> {
+  async large(
+    target: Target,
+    request: EventRequest,
+    body: LargeBody,
+    untilMs = Infinity,
+  ): Promise<EventAnswer> {
     try {
-      return await this.#large.store(target, request, body);
+      return await this.#large.store(target, request, body, untilMs);
     } catch (error) {
       if (error instanceof Refused && error.refusal.code === 'table_changed')
         this.forget(request.database, request.name);
@@ -210,8 +224,8 @@ export class PostgresEvents implements EventStore {
     }
   }
 
-  skipping(target: Target, request: EventRequest, body: Buffer): Promise<EventAnswer> {
-    return this.large(target, request, new LargeBody(noMore, body));
+  skipping(target: Target, request: EventRequest, body: Buffer, untilMs: number): Promise<EventAnswer> {
+    return this.large(target, request, new LargeBody(noMore, body), untilMs);
   }
 
   /** A committed row can be read at once. */

@@ -66,10 +66,15 @@ export class RisingWaveEvents implements EventStore {
     return Promise.reject(new Refused('body_too_large', tooLarge));
   }
 
-  async skipping(target: Target, _request: EventRequest, body: Buffer): Promise<EventAnswer> {
+  async skipping(
+    target: Target,
+    _request: EventRequest,
+    body: Buffer,
+    untilMs: number,
+  ): Promise<EventAnswer> {
     const skipped = new Skipped(limits.eventsSkippedMax);
     const rows = decodeGood(target, body, skipped);
-    return rows === null ? { rows: 0, skipped } : this.#submitGood(rows, skipped);
+    return rows === null ? { rows: 0, skipped } : this.#submitGood(rows, skipped, untilMs);
   }
 
   readable(database: string): Promise<void> {
@@ -81,13 +86,13 @@ export class RisingWaveEvents implements EventStore {
     });
   }
 
-  async #submitGood(rows: Rows, skipped: Skipped): Promise<EventAnswer> {
-    const bad = await this.#commit.badRows(rows);
+  async #submitGood(rows: Rows, skipped: Skipped, untilMs: number): Promise<EventAnswer> {
+    const bad = await this.#commit.badRows(rows, untilMs - this.clock());
     if (bad === null) throw new Refused('engine_unavailable');
     for (const { row, refusal } of bad) skipped.add(lineOf(rows, row), reasonOf(refusal.message));
     const good = without(rows, new Set(bad.map(({ row }) => row)));
     if (good.count === 0) return { rows: 0, skipped };
-    const outcome = await this.lanes.submit(good);
+    const outcome = await this.lanes.submit({ ...good, ackTimeoutMs: untilMs - this.clock() });
     if (outcome.kind === 'committed') return { rows: outcome.rows, skipped };
     if (outcome.kind === 'aborted' && outcome.row !== undefined)
       throw new LineRefused(outcome.refusal, lineOf(good, outcome.row));

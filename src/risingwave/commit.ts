@@ -48,9 +48,9 @@ export class RwCommit implements GroupCommit {
     return storeWhole(this.#context, group);
   }
 
-  /** The rows that RisingWave would refuse, in order; nothing is stored. null: that could not be determined. */
-  badRows(rows: Rows): Promise<readonly BadRow[] | null> {
-    return badRows(this.#context, rows);
+  /** The rows that RisingWave would refuse, in order; nothing is stored. null: that could not be determined in `timeoutMs`. */
+  badRows(rows: Rows, timeoutMs: number): Promise<readonly BadRow[] | null> {
+    return badRows(this.#context, rows, timeoutMs);
   }
 }
 
@@ -210,7 +210,7 @@ function probeOf({ sessions, clock }: RwContext, { target }: Rows, timeoutMs: nu
   };
 }
 
-async function badRows(options: RwContext, rows: Rows): Promise<readonly BadRow[] | null> {
+async function badRows(options: RwContext, rows: Rows, timeoutMs: number): Promise<readonly BadRow[] | null> {
   const bad: BadRow[] = [];
   const encoded = encodeRows(rows, (it) => bad.push(it));
   if ('refusal' in encoded) throw new Error('rows that are skipped are none that end it');
@@ -219,7 +219,7 @@ async function badRows(options: RwContext, rows: Rows): Promise<readonly BadRow[
     ({ row }) => !without.has(row),
   );
   if (places.length === 0) return bad;
-  const probe = probeOf(options, rows, options.deadlineMs);
+  const probe = probeOf(options, rows, timeoutMs);
   const found = await new RowSearch(probe, encoded.columns).bad(places, 'all');
   return found === null ? null : [...bad, ...found].toSorted((a, b) => a.row - b.row);
 }
