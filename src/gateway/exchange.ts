@@ -159,7 +159,8 @@ export class GatewayExchange extends StreamExchange {
     }
     this.onEnded(() => {
       result.release();
-      this.#tell({ code: 'ok', status: 200 }, result.rows);
+      const code = this.nodeResponse.writableFinished ? 'ok' : 'answer_aborted';
+      this.#tell({ code, status: 200 }, result.rows);
     });
   }
 
@@ -199,7 +200,9 @@ export class GatewayExchange extends StreamExchange {
     const tracing = this.#tracing;
     if (span === null || tracing === null) return this.#observe(said);
     const path = this.route === 'sql' ? sqlPath : eventsPath;
-    tracing.tracer.end(span, this, { table: this.place, route: path, scheme: tracing.scheme, status, code });
+    const { scheme } = tracing;
+    const isDone = code === 'ok';
+    tracing.tracer.end(span, this, { table: this.place, route: path, scheme, status, code, isDone });
     this.#observe({ ...said, traceId: span.traceId });
   }
 

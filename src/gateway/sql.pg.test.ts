@@ -1,7 +1,10 @@
 /** POST /v1/sql on a real PostgreSQL. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { test } from 'node:test';
 import type { Question } from '../../test/support/asked.ts';
+import { onEnd } from '../../test/support/cleanup.ts';
 import { openTestGateway, request } from '../../test/support/gateway.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { sampleOf } from '../../test/support/sample.ts';
@@ -309,6 +312,20 @@ test('the gateway returns request ids and serves health, metrics and the OpenAPI
   const seen = gateway.spy.seen.find((it) => it.kind === 'gateway.answered' && it.requestId === 'abc-1.2/3');
   assert(seen?.kind === 'gateway.answered');
   assert.deepEqual([seen.route, seen.status, seen.code, seen.rows], ['sql', 200, 'ok', 1]);
+});
+
+test('a result whose reader resets the connection in the middle is reported as answer_aborted', async (t) => {
+  const gateway = await openTestGateway(t, await testDatabase(t));
+  const told = gateway.spy.next('gateway.answered');
+  const sql = "SELECT repeat('x', 1000) FROM generate_series(1, 20000)";
+  const { host, hostname, port } = new URL(gateway.url);
+  const socket = connect(Number(port), hostname);
+  onEnd(t, 'socket', () => void socket.destroy());
+  socket.write(`POST /v1/sql HTTP/1.1\r\nHost: ${host}\r\nContent-Length: ${sql.length}\r\n\r\n${sql}`);
+  await once(socket, 'readable');
+  socket.resetAndDestroy();
+  const { status, code } = await told;
+  assert.deepEqual([status, code], [200, 'answer_aborted']);
 });
 
 test("a failed SQL statement over HTTP gets 400 with PostgreSQL's message, whatever SQLSTATE its code raises", async (t) => {

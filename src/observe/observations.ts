@@ -32,14 +32,17 @@ type WhatHappened =
     }
   /** A request hit a bug in Headgate; `requestId` is in the answer. */
   | { readonly kind: 'request.failed'; readonly requestId: string; readonly error: unknown }
-  /** The events gateway answered. `code`: of refusals.ts, `ok`, or `sql_error` for the engine's own errors. */
+  /**
+   * The events gateway answered. `code`: of refusals.ts, `ok`, `sql_error` for the engine's own errors, or `answer_aborted`: the connection ended before the
+   * whole result was sent.
+   */
   | {
       readonly kind: 'gateway.answered';
       readonly requestId: string;
       readonly route: 'events' | 'sql' | 'stream' | 'other';
       readonly remoteAddress: string;
       readonly status: number;
-      readonly code: RefusalCode | 'ok' | 'sql_error';
+      readonly code: RefusalCode | 'ok' | 'sql_error' | 'answer_aborted';
       readonly rows: number;
       readonly seconds: number;
       /** Absent: the request is not traced. */
