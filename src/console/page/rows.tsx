@@ -180,6 +180,22 @@ interface Pages {
   readonly ask: (after: Found | null, options: Omit<CallOptions, 'body'>) => void;
 }
 
+/** The value as it was a second ago at most: changed once a second, and to the last one in the end. */
+function useOnceASecond(value: string): string {
+  const [shown, setShown] = useState(value);
+  const changedMs = useRef(-Infinity);
+  useEffect(() => {
+    if (value === shown) return undefined;
+    const change = (): void => {
+      changedMs.current = performance.now();
+      setShown(value);
+    };
+    const timer = setTimeout(change, Math.max(0, changedMs.current + 1_000 - performance.now()));
+    return () => clearTimeout(timer);
+  }, [value, shown]);
+  return shown;
+}
+
 /** `isLive`: the first page is read again when something has arrived, and from time to time. */
 function usePages(of: TableRef, page: RowPage, isLive: boolean): Pages {
   const { column, direction, from, text, names } = page;
@@ -213,7 +229,7 @@ function usePages(of: TableRef, page: RowPage, isLive: boolean): Pages {
       },
     );
   };
-  const seen = Math.floor((lastSeen.value.get(keyOf(of.schema, of.table))?.atMs ?? 0) / 1_000);
+  const seen = useOnceASecond(lastSeen.value.get(keyOf(of.schema, of.table))?.id ?? '');
   const told = useRef(seen);
   useEffect(() => {
     const ending = new AbortController();
