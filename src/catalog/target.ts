@@ -181,6 +181,7 @@ function shapeOf(row: CatalogRow): Shape | string {
     document: row.takes_document ? row.document : null,
     includes,
     private: row.private ?? [],
+    numbersRows: (row.target ?? null) === null,
     onTypeError: row.options['on_type_error'] === 'null' ? 'null' : 'reject',
   });
   if (typeof shape === 'string') return shape;

@@ -534,6 +534,7 @@ function newestOn(bin: string): void {
     const refused: readonly (readonly [string, string, RegExp])[] = [
       ['id INT, seen INT', 'seen', /needs a primary key/],
       ['id INT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, seen INT', 'seen', /needs a primary key/],
+      ['id SERIAL PRIMARY KEY, seen INT', 'seen', /needs a primary key/],
       ['id SERIAL PRIMARY KEY, data JSONB', '$.a::numeric', /needs a primary key/],
       ['id INT PRIMARY KEY, seen INT', 'nosuch', /column "nosuch" does not exist/],
       ['id INT PRIMARY KEY, seen INT', 'Seen', /column "Seen" does not exist/],

@@ -27,6 +27,8 @@ export interface ShapeChoice {
   readonly includes: readonly string[];
   /** Columns that no request fills; absent: none. */
   readonly private?: readonly string[];
+  /** Whether columns of the key that a sequence fills are private, too: its next number may be one that a request has named. */
+  readonly numbersRows?: boolean;
   readonly onTypeError: Shape['onTypeError'];
 }
 
@@ -34,10 +36,13 @@ export interface ShapeChoice {
 export function toShape(row: RelationRow, choice: ShapeChoice): Shape | string {
   const { document, includes, onTypeError } = choice;
   const columns = row.columns.filter(
-    ({ name, writable }) =>
-      writable &&
-      choice.private?.includes(name) !== true &&
-      (document === null || name === document || includes.includes(name)),
+    (column) =>
+      column.writable &&
+      choice.private?.includes(column.name) !== true &&
+      (includes.includes(column.name) ||
+        (document === null
+          ? !(choice.numbersRows === true && isNumbered(row, column))
+          : column.name === document)),
   );
   if (columns.length === 0) return 'the table has no column that a row could fill';
   const key = keyOf(row, columns);
@@ -54,6 +59,11 @@ export function toShape(row: RelationRow, choice: ShapeChoice): Shape | string {
     onTypeError,
     ...(row.distributed && { distributedByCitus: true }),
   };
+}
+
+/** Whether a sequence fills this column of the key, as headgate.is_numbered() has it. */
+function isNumbered({ key }: RelationRow, { place, fallback }: ColumnRow): boolean {
+  return key.includes(place) && fallback?.includes('nextval(') === true;
 }
 
 function toColumn({ name, type, base, fallback }: ColumnRow, document: string | null): Column {

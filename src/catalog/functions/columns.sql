@@ -72,6 +72,13 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
       SELECT FROM jsonb_array_elements(includes) i WHERE headgate.placed(body_columns.relation, i.value) = a.attname)
 $body$;
 
+-- Whether a sequence fills the column. Of a key no request fills such a column: the next number may be one that a request has named.
+CREATE OR REPLACE FUNCTION headgate.is_numbered(a pg_attribute) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT a.attidentity <> '' OR EXISTS (
+    SELECT FROM pg_attrdef d WHERE d.adrelid = a.attrelid AND d.adnum = a.attnum AND pg_get_expr(d.adbin, d.adrelid) LIKE '%nextval(%')
+$body$;
+
 -- The column that takes whole documents by default: the only one of its type, if every other column that the body could
 -- fill has a value of its own. NULL: there is none, and keys fill the columns.
 CREATE OR REPLACE FUNCTION headgate.natural_document(relation oid, includes jsonb, format text) RETURNS smallint

@@ -36,6 +36,7 @@ DECLARE
   placed jsonb;
   chosen jsonb;
   private jsonb;
+  numbered text;
 BEGIN
   IF place IS NOT NULL THEN
     identity := format('%I.%I', place, table_name::name);
@@ -100,6 +101,15 @@ BEGIN
     RAISE NOTICE USING
       MESSAGE = format('table "%s" has no VALIDATE clause: whoever reaches the listener can write into it, as can every web page that they open', table_name),
       HINT = format('Add one with ALTER TABLE %s VALIDATE AS ...', identity);
+  END IF;
+  SELECT string_agg(format('%I', b.attname), ', ') INTO numbered
+  FROM headgate.body_columns(made, placed || private) b
+  JOIN pg_index i ON i.indrelid = made AND i.indisprimary AND b.attnum = ANY (i.indkey)
+  WHERE chosen IS NULL AND NOT options ? 'into' AND headgate.is_numbered(b);
+  IF numbered IS NOT NULL THEN
+    RAISE NOTICE USING
+      MESSAGE = format('a sequence fills the key of table "%s" (%s), and no request does: every row is new', table_name, numbered),
+      HINT = 'To have requests name their rows, declare the key without a sequence.';
   END IF;
   IF ARRAY[current_database()::text, place::text, table_name::name::text] && ARRAY['.', '..'] THEN
     RAISE NOTICE USING

@@ -27,7 +27,7 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = 'version is not supported for a table that Citus distributes';
   ELSIF keys IS NULL OR EXISTS (
     SELECT FROM pg_attribute a WHERE a.attrelid = relation AND a.attnum = ANY (keys) AND a.attgenerated = ''
-      AND (a.attidentity <> '' OR document IS NOT NULL AND a.attname <> document ->> 'column'
+      AND (headgate.is_numbered(a) OR document IS NOT NULL AND a.attname <> document ->> 'column'
         AND NOT EXISTS (SELECT FROM jsonb_array_elements(includes) i WHERE i.value ->> 'column' = a.attname)))
   THEN
     RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = 'version needs a primary key that a request fills',
