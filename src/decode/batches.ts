@@ -24,7 +24,7 @@ import { defaultOptions, readOptions } from './options.ts';
 import { withStorableEscapes } from './storable.ts';
 import { noObject, refuseBody, refuseProblem } from './messages.ts';
 import type { JsonProblem } from './messages.ts';
-import { namesRow, needsWhole, rowGrowth, writeRow } from './reshape.ts';
+import { namesRow, rowGrowth, wholePlanFor, writeRow } from './reshape.ts';
 import { KeptColumns, RowBytes } from './row-bytes.ts';
 import { changesNothing, ignoredOf, isRow, planForScanned, planOf, rowProblem } from './row-plan.ts';
 import type { RowPlan } from './row-plan.ts';
@@ -115,8 +115,8 @@ function* rowsOfItems(
       items.push(removed ? { ...item, delivery: derived(item.delivery, 'delete') } : item);
     }
     if (out === null) {
-      if (needsWhole(plan, source, start))
-        return yield* itemsWith(target, request, plan.whole ?? plan, included);
+      const whole = wholePlanFor(plan, source, start);
+      if (whole !== null) return yield* itemsWith(target, request, whole, included);
       continue;
     }
     const at = out.length;

@@ -19,12 +19,15 @@ import type { JsonScanOptions } from './json-scan.ts';
 import { tooManyMembersReason } from './json-tokens.ts';
 import { refuseProblem } from './messages.ts';
 import type { JsonProblem } from './messages.ts';
-import { needsWhole, oneRow, rowGrowth, writeRow } from './reshape.ts';
+import { oneRow, rowGrowth, wholePlanFor, writeRow } from './reshape.ts';
 import { KeptColumns, RowBytes } from './row-bytes.ts';
 import { changesNothing, ignoredOf, planByKeys, planForScanned, rowProblem } from './row-plan.ts';
 import type { RowPlan } from './row-plan.ts';
 
-/** A whole body of events, all or nothing. Throws Refused. */
+/**
+ * A whole body of events, all or nothing. Unless the table has a column of moments, rows are views of the body: `documents.spans` says where each begins and
+ * ends. Throws Refused, for one of several lines with its number.
+ */
 export function decodeEvents(target: Target, body: Buffer): Rows {
   const lineEnd = body.indexOf(lineFeed);
   // Nearly all events arrive alone.
@@ -76,7 +79,10 @@ const refuseLine: OnLineProblem = (line, problem) => {
 /** Most lines are longer; a list that is too short grows. */
 const expectedLineBytes = 128;
 
-/** The rows of a body with one document a line, with a pause for others now and then. */
+/**
+ * The rows of a body with one document a line, each scanned once. It yields after each `decodeSliceBytes`, so that others get a turn; small bodies end before.
+ * `included`: what INCLUDE adds to each row; null, as for events: nothing.
+ */
 export function* readInSlices(
   body: Buffer,
   plan: RowPlan,
@@ -115,10 +121,12 @@ export function* readInSlices(
         const kept = writeRow(out, planForScanned(plan), included, body, from, to);
         if (kept !== null) keeps.add(spans.count, kept);
         spans.add(at, out.length, number);
-      } else if (needsWhole(plan, body, start)) {
+      } else {
+        const whole = wholePlanFor(plan, body, start);
         // From the first line on: rows are either views of the body or all written.
-        return yield* readInSlices(body, plan.whole ?? plan, included, firstLine, onProblem);
-      } else spans.add(start, end, number);
+        if (whole !== null) return yield* readInSlices(body, whole, included, firstLine, onProblem);
+        spans.add(start, end, number);
+      }
     }
   } catch (error) {
     out?.drop();

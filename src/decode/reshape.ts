@@ -30,7 +30,7 @@ export function oneRow(
   const problem = rowProblem(plan, body, start);
   if (problem !== null) throw refuseProblem('payload_undecodable', problem);
   const ignored = ignoredOf(plan, plan.keys !== null && plan.keys.unknown > 0 ? 1 : 0);
-  const written = needsWhole(plan, body, start) ? (plan.whole ?? plan) : plan;
+  const written = wholePlanFor(plan, body, start) ?? plan;
   if (changesNothing(written, included)) return { ...wholeBody(target, body, effort), ignored };
   let end = body.length;
   while (!plan.asText && isJsonSpace(body[end - 1])) end--;
@@ -206,10 +206,9 @@ export function namesRow(plan: RowPlan, bytes: Buffer, start: number): boolean {
   });
 }
 
-/** Whether the plan for whole numbers changes a value of the document that was scanned last. */
-export function needsWhole(plan: RowPlan, bytes: Buffer, start: number): boolean {
-  const { whole } = plan;
-  if (whole === null || !scannedFraction()) return false;
+/** The plan for whole numbers (`plan.whole`) if it changes a value of the document that was scanned last; null: it changes none, or there is no such plan. */
+export function wholePlanFor({ whole }: RowPlan, bytes: Buffer, start: number): RowPlan | null {
+  if (whole === null || !scannedFraction()) return null;
   let needs = false;
   members.open(bytes, start);
   while (!needs && members.next()) {
@@ -217,5 +216,5 @@ export function needsWhole(plan: RowPlan, bytes: Buffer, start: number): boolean
     needs = (column?.convert?.(bytes, members.valueStart, members.valueEnd) ?? null) !== null;
   }
   members.open(nothing, 0);
-  return needs;
+  return needs ? whole : null;
 }

@@ -52,7 +52,7 @@ export interface PlannedColumn {
   readonly keepable: boolean;
 }
 
-/** Whether every row of this plan is its document as received. */
+/** Whether every row of this plan is its document as received: no head, no INCLUDE, and no column whose values are converted. */
 export function changesNothing(plan: RowPlan, included: Buffer | null): boolean {
   return plan.head === null && included === null && plan.columns.length === 0 && plan.collect === null;
 }
@@ -64,7 +64,7 @@ export function rowProblem(plan: RowPlan, bytes: Buffer, start: number): JsonPro
   return keys === null || keys.unknown === 0 ? null : keys.problem(bytes, start, collect !== null);
 }
 
-/** What was not stored of so many documents. */
+/** Of how many documents members were left out because their keys are no columns, and which keys; null: of none. */
 export function ignoredOf({ keys, collect }: RowPlan, documents: number): Ignored | null {
   if (keys === null || collect !== null || documents === 0) return null;
   return { documents, keys: keys.remembered };
@@ -74,7 +74,7 @@ export function isRow(plan: RowPlan, bytes: Buffer, start: number): boolean {
   return !plan.typed || bytes[start] === 0x7b; /* { */
 }
 
-/** The plan for the document that was scanned last. */
+/** The plan for the document that was scanned last: `plan` itself, unless that document has a number with a point or an exponent and a column takes only whole ones. */
 export function planForScanned(plan: RowPlan): RowPlan {
   return plan.whole !== null && scannedFraction() ? plan.whole : plan;
 }
@@ -88,7 +88,8 @@ export function planOf(target: Target, options: DecodeOptions): RowPlan {
 
 /**
  * For events of the gateway, whose keys are columns whatever the table's intake says; made once for a shape. Only numbers for columns of moments are
- * converted: a table without such columns takes its events unchanged.
+ * converted: a table without such columns takes its events unchanged (`changesNothing`). `whole: null`: `7.0` for an integer is left to
+ * PostgreSQL's input, which refuses it.
  */
 export const planByKeys = rememberedOf((shape: Shape): RowPlan => {
   const intake = { document: null, includes: [], unknown: 'ignore', format: 'json' } as const;
