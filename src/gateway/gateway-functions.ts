@@ -1,6 +1,7 @@
 /**
- * Functions for the role of the events gateway, which may use nothing in schema `headgate`: commit/lock-table.ts asks them about a table, as
- * it asks headgate.stays() about webhook tables (relations/owner-code.ts). They run with the caller's rights,
+ * Functions for the role of the events gateway, which may use nothing in schema `headgate`: the statements that store its rows ask them about the table
+ * (commit/plan-lock.ts), as those for webhook tables ask headgate.stays() (relations/owner-code.ts). They are in each database of the embedded engine
+ * (engine/gateway-role.ts), and on no other: `Code.functionsIn`, which relations.ts sets. They run with the caller's rights,
  * every name in them refers to PostgreSQL's own object, and the role could do what they do without them, at a higher cost. SQL, pure.
  */
 import { namedRelation } from '../relations/identifier-check.ts';
