@@ -7,7 +7,18 @@ import type { Skipped } from './skipped-lines.ts';
 export const conflicts = ['error', 'update', 'ignore'] as const;
 export type OnConflict = (typeof conflicts)[number];
 
-/** How rows are stored in the tables of a database: PostgreSQL's (PostgresEvents in events.ts), and RisingWave's (risingwave-events.ts). */
+/**
+ * Which store a database has: always PostgresEvents for those of Headgate's own engine, and for others (EventsByProduct in external-databases.ts) what the
+ * database says that it is.
+ */
+export interface EventStores {
+  /** At once if it is known; throws Refused. */
+  of(database: string): EventStore | Promise<EventStore>;
+  /** As of EventStore. */
+  release(database: string): Promise<void>;
+}
+
+/** How rows are stored in the tables of a database: PostgreSQL's (events.ts), and RisingWave's (risingwave-events.ts). */
 export interface EventStore {
   /** A monotonic clock, ms. */
   readonly clock: () => number;

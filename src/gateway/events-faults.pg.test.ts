@@ -8,8 +8,7 @@ import type { TestGateway } from '../../test/support/gateway.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { sampleOf, sampleSeed } from '../../test/support/sample.ts';
 import { limits } from '../config/limits.ts';
-import type { EventStore } from './event-store.ts';
-import type { EventsByProduct } from './events.ts';
+import type { EventStore, EventStores } from './event-store.ts';
 import type { GatewayDatabases } from './gateway-options.ts';
 
 const states = (
@@ -142,7 +141,7 @@ test('a body whose rows are refused has the time of one request, also if they ar
   const gateway = await openTestGateway(t, await testDatabase(t), { clock, instead });
   await gateway.rows('CREATE TABLE t (id int CHECK (id > 0))');
   assert(events !== null);
-  const store: EventStore = await (events as EventsByProduct).of('test');
+  const store: EventStore = await (events as EventStores).of('test');
   const skipping = store.skipping.bind(store);
   store.skipping = (...given) => {
     usedMs = limits.eventsDeadlineMs;

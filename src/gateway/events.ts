@@ -3,17 +3,17 @@
  *
  *   find the table → is there room in its lane? → read the body → decode → the lane's receipt → its answer
  *
- * A body of up to `eventsLaneBytesMax` takes the path of webhooks, together with others. A larger body (large-body.ts) takes a separate path,
- * as does, with on_error=skip, one of which the engine has refused rows: on PostgreSQL, a transaction of its own
- * (events-transaction.ts). Takes requests; answers how many rows are committed, or throws Refused, or LineRefused if the line at fault is known.
+ * Normal is a body of up to `eventsLaneBytesMax`, which takes the path of webhooks, together with others (storeSmall). A larger body (large-body.ts) takes a
+ * separate path, as does, with on_error=skip, one of which the engine has refused rows: on PostgreSQL, a transaction of its own (events-transaction.ts).
+ * Takes requests; answers how many rows are committed, or throws Refused, or LineRefused if the line at fault is known.
  *
- * PostgresEvents is where events go: its lanes and its tables. Only a gateway in front of other databases has RisingWave beside it
- * (risingwave-events.ts); EventsByProduct then chooses.
+ * The store is PostgresEvents, below; only a gateway in front of other databases has RisingWave's beside it (external-databases.ts). Senders of events wait
+ * for `eventsDeadlineMs` (30 s): for the gateway's own Commit that is the usual deadline (event-lanes.ts), and for that of the webhooks, which takes events
+ * on an external engine (engine-databases.ts), it is more than the usual `ackDeadlineMs` (2.5 s), so that groups of events share no transaction there.
  */
 import { nothingExpected } from '../batch/lanes.ts';
 import type { Lanes } from '../batch/lanes.ts';
 import { decodeEvents } from '../decode/lines.ts';
-import type { Product, Products } from '../engine/server-product.ts';
 import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
 import { Refused } from '../errors/refusals.ts';
 import type { Closer } from '../kit/closer.ts';
@@ -27,28 +27,27 @@ import { alteredTable, concernsCatalog, storeLarge, tableAfterRefusal } from './
 import type { PostedEvents } from './altered-table.ts';
 import { askIn } from './event-lanes.ts';
 import type { EventParts } from './event-lanes.ts';
-import type { EventAnswer, EventRequest, EventStore, OnConflict } from './event-store.ts';
+import type { EventAnswer, EventRequest, EventStore, EventStores, OnConflict } from './event-store.ts';
 import { LargeBodies } from './events-transaction.ts';
 import type { GatewayExchange } from './exchange.ts';
 import { LargeBody, noMore } from './large-body.ts';
 import { asLineRefused, isOfRow, refuseNoEvents, refusedBy } from './line-refused.ts';
 import { PostgresLookup } from './relations.ts';
 import type { Relations } from './relations.ts';
-import type { RisingWaveEvents } from './risingwave-events.ts';
 import { decodeGood, Skipped } from './skipped-lines.ts';
 
 const bytesMax = limits.eventsBodyBytesMax;
 const bounds = { bytesMax, tooLarge: `the body is larger than ${bytesMax} bytes` };
 
-/** `stores`: that of Headgate's own engine, or those of other databases, each of which says what it is. */
+/** Normally all of it runs in one turn up to the lane: the store and the table are known, and the body is there. Rejects with Refused or LineRefused. */
 export async function storeEvents(
   exchange: GatewayExchange,
   asked: EventRequest,
-  stores: PostgresEvents | EventsByProduct,
+  stores: EventStores,
 ): Promise<void> {
   const { scope } = exchange;
   const isSmall = exchange.isSmall(limits.eventsLaneBytesMax);
-  const known = stores instanceof EventsByProduct ? stores.of(asked.database) : stores;
+  const known = stores.of(asked.database);
   const store = known instanceof Promise ? await known : known;
   const request: EventRequest = scope === null ? asked : { ...asked, isOfToken: true };
   const posted: PostedEvents = { store, request, scope, arrivedAtMs: store.clock() };
@@ -72,7 +71,7 @@ export async function storeEvents(
 /** How often one request follows a table that is being changed meanwhile. */
 const attemptsMax = 3;
 
-/** A body that is held whole; `span` null: its request is not traced. */
+/** A body that is held whole; normally at the first attempt. `span` null: its request is not traced. */
 async function storeSmall(
   posted: PostedEvents,
   target: Target,
@@ -124,7 +123,7 @@ async function submitTraced(store: EventStore, rows: Rows, span: RequestSpan): P
   return outcome;
 }
 
-/** A body that may be large, or longer than it appears. */
+/** A body that may be large, or longer than it appears; if it turns out to be small, it goes the normal way. */
 async function storePieces(
   posted: PostedEvents,
   target: Target,
@@ -148,7 +147,7 @@ const ways = { error: 'insert', update: 'upsert', ignore: 'ignore' } as const sa
   string
 >;
 
-export class PostgresEvents implements EventStore {
+export class PostgresEvents implements EventStore, EventStores {
   readonly clock: () => number;
   readonly lanes: Lanes;
   readonly #parts: EventParts;
@@ -163,6 +162,12 @@ export class PostgresEvents implements EventStore {
     this.#large = new LargeBodies(parts.engine, parts.clock, closer);
   }
 
+  /** All databases of Headgate's own engine. */
+  of(): this {
+    return this;
+  }
+
+  /** At once if the table was found during the last `relationAgeMs`, as it normally was; otherwise PostgreSQL's catalog is asked. */
   find(
     database: string,
     name: string,
@@ -231,32 +236,5 @@ export class PostgresEvents implements EventStore {
   /** A committed row can be read at once. */
   readable(): Promise<void> {
     return Promise.resolve();
-  }
-}
-
-interface StoresByProduct {
-  readonly postgresql: PostgresEvents;
-  readonly risingwave: RisingWaveEvents;
-}
-
-/** Where the events of databases of any product are stored: what each says of itself decides. Refuses as Products does. */
-export class EventsByProduct {
-  readonly #products: Products;
-  readonly #stores: StoresByProduct;
-
-  constructor(products: Products, stores: StoresByProduct) {
-    this.#products = products;
-    this.#stores = stores;
-  }
-
-  /** At once if the database has said it; throws Refused. */
-  of(database: string): StoresByProduct[Product] | Promise<StoresByProduct[Product]> {
-    const product = this.#products.of(database);
-    return product instanceof Promise ? product.then((it) => this.#stores[it]) : this.#stores[product];
-  }
-
-  /** As of EventStore. */
-  release(database: string): Promise<void> {
-    return this.#stores[this.#products.known(database)].release(database);
   }
 }

@@ -4,7 +4,7 @@ import type { Limits } from '../config/limits.ts';
 import type { ListenAt } from '../kit/listen-at.ts';
 import type { Observe } from '../observe/observations.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
-import type { EventsByProduct, PostgresEvents } from './events.ts';
+import type { EventStores } from './event-store.ts';
 import type { GuardOptions } from './guard.ts';
 import type { SqlSessions, SqlSurroundings } from './sql-sessions.ts';
 import type { EventStreams } from './streams.ts';
@@ -37,8 +37,7 @@ export interface GatewayDatabases {
   /** null: requests can be accepted; otherwise the reason, in one line without credentials. */
   readonly unavailable: () => string | null;
   readonly sql: SqlSurroundings;
-  /** That of Headgate's own engine, or those of other databases. */
-  readonly events: PostgresEvents | EventsByProduct;
+  readonly events: EventStores;
   /** null: CREATE TOKEN has no tokens here. */
   readonly tokens: AskTokens | null;
 }

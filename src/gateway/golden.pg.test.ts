@@ -13,8 +13,7 @@ import type { GoldenAnswer } from '../../test/support/golden.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { chunked, post } from '../../test/support/raw-http.ts';
 import { Refused, refusals } from '../errors/refusals.ts';
-import type { EventsByProduct } from './events.ts';
-import type { EventStore } from './event-store.ts';
+import type { EventStore, EventStores } from './event-store.ts';
 import type { RefusalCode } from '../errors/refusals.ts';
 
 const page = 'https://app.example';
@@ -201,9 +200,9 @@ test('every answer of the gateway equals its golden file', async (t) => {
       instead: (deps) => ({
         ...deps,
         unavailable: () => 'it is away',
-        events: Object.assign(Object.create(deps.events) as EventsByProduct, {
+        events: Object.assign(Object.create(deps.events) as EventStores, {
           of: async (name: string) =>
-            Object.assign(Object.create(await (deps.events as EventsByProduct).of(name)) as EventStore, {
+            Object.assign(Object.create(await deps.events.of(name)) as EventStore, {
               find: (_database: string, name: string) => {
                 if (name === 'bug') throw new TypeError('a bug with /a/path in it');
                 throw new Refused(name as RefusalCode);
