@@ -33,18 +33,9 @@ import { GatewayRole } from '../engine/gateway-role.ts';
 import { doubtsOf, WriteWatch } from '../engine/writability.ts';
 import { openGateway } from '../gateway/door.ts';
 import type { Gateway } from '../gateway/door.ts';
-import { asRole, openEventParts } from '../gateway/event-lanes.ts';
-import { PostgresEvents } from '../gateway/events.ts';
-import {
-  doorOptions,
-  engineOf,
-  openEventEngines,
-  ownSqlRooms,
-  refuseImpossible,
-} from '../gateway/engines.ts';
+import { doorOptions, engineOf, openEventEngines } from '../gateway/engines.ts';
 import { externalDatabases } from '../gateway/external-databases.ts';
-import type { Databases } from '../gateway/external-databases.ts';
-import type { StageContext } from '../observe/context.ts';
+import { ownDatabases } from '../gateway/engine-databases.ts';
 import type { Closer } from '../kit/closer.ts';
 import { together } from '../kit/promises.ts';
 import { SpoolServer } from './listeners/spool-server.ts';
@@ -245,13 +236,14 @@ async function openEvents(
   rewrite: RewriteSql,
   closer: Closer,
 ): Promise<{ gateway: Gateway; depths: Lanes['depths'] }> {
-  const { settings, engine, version, observe, tracer } = deps;
+  const { settings, engine, version, observe, tracer, logins, pools, lanes } = deps;
   const others = await openEventEngines(settings.eventDatabases, observe, closer);
   const own = others.length === 0;
   const role = own ? await openGatewayRole(settings, engine, closer) : null;
   const context = { observe, clock: monotonicMs, limits: boundsOf(settings) };
+  const webhooks = { engine: commitEngine(engine, logins), pools, lanes };
   const rooms = own
-    ? ownDatabases(deps, rewrite, role, context, closer)
+    ? ownDatabases({ engine, logins, role, webhooks, rewrite }, context, closer, tracer)
     : externalDatabases(others, context, closer, tracer);
   const gateway = await openGateway({
     ...doorOptions(settings, deps.guards.gateway),
@@ -288,32 +280,6 @@ async function openGatewayRole(
   closer.add('role of the gateway', () => role.close());
   await role.open();
   return role;
-}
-
-/** Through the webhooks' lanes, or, with another role, through lanes of its own. */
-function ownDatabases(
-  { engine, logins, pools, lanes, tracer }: ServerParts,
-  rewrite: RewriteSql,
-  role: GatewayRole | null,
-  context: StageContext,
-  closer: Closer,
-): Databases {
-  const sql = ownSqlRooms(engine, rewrite, role, logins);
-  if (role === null) {
-    const events = new PostgresEvents(
-      {
-        engine: { ...commitEngine(engine, logins), logsIn: null },
-        ready: refuseImpossible,
-        pools,
-        lanes,
-        clock: context.clock,
-      },
-      closer,
-    );
-    return { sql, events, depths: () => [] };
-  }
-  const parts = openEventParts(asRole(engine, role, logins), context, closer, tracer);
-  return { sql, events: new PostgresEvents(parts, closer), depths: () => parts.lanes.depths() };
 }
 
 function watchWrites(engine: Engine, { dataDir }: Settings, closer: Closer): WriteWatch {

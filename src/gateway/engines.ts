@@ -9,12 +9,9 @@ import { withoutCopy } from '../ddl/no-copy.ts';
 import { doorAt } from '../host/ports.ts';
 import { EngineError } from '../engine/engine.ts';
 import type { Engine } from '../engine/engine.ts';
-import type { GatewayRole } from '../engine/gateway-role.ts';
-import type { OwnerLogins } from '../engine/owner-logins.ts';
 import { openPostgresEngine } from '../engine/postgres.ts';
 import type { Products } from '../engine/server-product.ts';
 import { postgresDialect, risingwaveDialect } from './sql-dialect.ts';
-import type { RewriteSql } from '../ddl/rewrite.ts';
 import type { Rewritten } from '../types/sql.ts';
 import type { GatewayOptions } from './gateway-options.ts';
 import type { SqlSurroundings } from './sql-sessions.ts';
@@ -41,39 +38,6 @@ export function doorOptions(
     tls,
     gate,
   };
-}
-
-/** All databases of Headgate's own engine; `rewrite` is that of the SQL door. `role` null: as Headgate's own role. */
-export function ownSqlRooms(
-  engine: Engine,
-  rewrite: RewriteSql,
-  role: GatewayRole | null,
-  logins: OwnerLogins,
-): SqlSurroundings {
-  const dialect = postgresDialect(withoutCopy(rewrite));
-  return {
-    clientConfig: (database) => (role ?? engine).clientConfig(database),
-    ready: (database) => role?.ready(database) ?? refuseImpossible(database),
-    dialect: () => dialect,
-    logins,
-    translate:
-      role === null
-        ? translate
-        : (error, original, rewritten) => withRole(translate(error, original, rewritten), role.name),
-  };
-}
-
-/** The engine itself reports whether the database exists. */
-export async function refuseImpossible(database: string): Promise<void> {
-  // PostgreSQL's protocol ends a name with a zero byte.
-  if (database.includes('\0')) throw new Refused('database_unknown');
-}
-
-/** Names the role in the hint of a permission error, for users who do not know which role SQL runs as. */
-function withRole(error: SqlError, role: string): SqlError {
-  if (error.sqlstate !== '42501' || error.hint !== undefined) return error;
-  const hint = `The events gateway runs SQL as the role ${role}: use the SQL port, GRANT it the right, or set HEADGATE_EVENTS_ROLE.`;
-  return { ...error, hint };
 }
 
 export interface NamedEngine {
@@ -133,7 +97,7 @@ export function engineOf(engines: readonly NamedEngine[], name: string | undefin
 const asBytes = (text: string): string => Buffer.from(text, 'utf8').toString('latin1');
 
 /** As the SQL door reports it: the relay's own translation, applied to fields that node-postgres has read. */
-function translate(error: DatabaseError, original: Buffer, rewritten: Rewritten | null): SqlError {
+export function translate(error: DatabaseError, original: Buffer, rewritten: Rewritten | null): SqlError {
   const position =
     rewritten === null ? error.position : translatedPosition(error, original.toString('latin1'), rewritten);
   return {

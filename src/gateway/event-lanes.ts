@@ -1,6 +1,6 @@
 /**
- * The lanes and connections that events of the gateway take into PostgreSQL, for Headgate's own engine with the gateway's role, and for several engines
- * presented as one. Takes an engine; returns its lanes, which `closer` closes. Opens connections only when asked.
+ * The lanes and connections of the gateway's own that events take into PostgreSQL: as the gateway's role on Headgate's own engine (engine-databases.ts), or for
+ * several engines presented as one (external-databases.ts). Takes an engine; returns its lanes, which `closer` closes. Opens connections only when asked.
  */
 import type { QueryResult } from 'pg';
 import { Lanes } from '../batch/lanes.ts';
@@ -9,9 +9,6 @@ import { connectionOf } from '../commit/commit-connection.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import type { CommitEngine } from '../commit/commit-pools.ts';
 import { notConnected } from '../engine/connection-failure.ts';
-import type { Engine } from '../engine/engine.ts';
-import type { GatewayRole } from '../engine/gateway-role.ts';
-import type { OwnerLogins } from '../engine/owner-logins.ts';
 import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
 import type { Closer } from '../kit/closer.ts';
 import type { StageContext } from '../observe/context.ts';
@@ -31,7 +28,7 @@ export interface EventParts {
   readonly clock: () => number;
 }
 
-/** For a gateway in front of other databases, or with another role: what it uses instead of Headgate's own lanes. */
+/** Lanes, connections and a Commit beside those of webhooks. */
 export function openEventParts(
   { engine, ready }: Pick<EventParts, 'engine' | 'ready'>,
   { observe, clock, limits: bounds }: StageContext,
@@ -68,22 +65,5 @@ export function askIn({ ready, pools }: Pick<EventParts, 'ready' | 'pools'>, dat
       client.release(isConnectionLost(error));
       throw error;
     }
-  };
-}
-
-/** Headgate's own engine, with the gateway's role. */
-export function asRole(
-  engine: Engine,
-  role: GatewayRole,
-  logins: OwnerLogins,
-): Pick<EventParts, 'engine' | 'ready'> {
-  return {
-    engine: {
-      clientConfig: (database) => role.clientConfig(database),
-      doubt: () => engine.doubt?.(),
-      logins,
-      logsIn: true,
-    },
-    ready: (database) => role.ready(database),
   };
 }
