@@ -83,6 +83,7 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
       if (this.#tracing !== null) exchange.trace(this.#tracing);
     }
     const isEvents = name === 'events' || isEventsPreflight(exchange);
+    // null, unless it comes with a token of CREATE TOKEN, or from a page that only such a token may allow.
     const shown = this.#guard.admit(exchange, isEvents ? 'events' : name === 'stream' ? 'stream' : null);
     if (shown !== null) return this.#serveIfAllowed(exchange, route, shown);
     exchange.onEnded(this.#begin(false));
