@@ -85,13 +85,15 @@ export class RefusedRows {
       return members;
     const questions = nulls ? this.#limits.groupNulledProbesMax : probesOf(members);
     const probes = this.#searching(questions);
-    const sifted: (Rows | Outcome)[] = [...members];
-    for (const i of await probes.failing(members)) {
-      const member = members[i];
-      if (member !== undefined)
-        sifted[i] = nulls ? await this.#withNulls(member, probes) : await this.#misfit(member);
-    }
-    return sifted;
+    const sifted = new Map<Rows, Rows | Outcome>();
+    const failing = (await probes.failing(members)).flatMap((i) => members[i] ?? []);
+    for (const some of probedTogether(failing, this.#limits))
+      await Promise.all(
+        some.map(async (member) => {
+          sifted.set(member, await (nulls ? this.#withNulls(member, probes) : this.#misfit(member)));
+        }),
+      );
+    return members.map((member) => sifted.get(member) ?? member);
   }
 
   async #withNulls(member: Rows, probes: ValueSearch): Promise<Rows> {
@@ -156,6 +158,24 @@ export class RefusedRows {
 /** Questions that it may take to find all members that do not fit: each is asked about alone, and before that among others. */
 function probesOf(members: readonly Rows[]): number {
   return 2 * members.length + 32;
+}
+
+/** Some after the other, so that the first ones have their answers when no more may be asked; a question holds its member's rows while it is asked. */
+function* probedTogether(
+  members: readonly Rows[],
+  { groupProbedMembersMax, groupProbedBytesMax }: Limits,
+): Generator<readonly Rows[]> {
+  let some: Rows[] = [];
+  let bytes = 0;
+  for (const member of members) {
+    bytes += member.bytes;
+    if (some.length === groupProbedMembersMax || (some.length > 0 && bytes > groupProbedBytesMax)) {
+      yield some;
+      [some, bytes] = [[], member.bytes];
+    }
+    some.push(member);
+  }
+  yield some;
 }
 
 /** Whether it can come from decoding: from a value, or a domain's constraint, rather than from one of the table's. */

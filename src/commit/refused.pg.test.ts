@@ -4,6 +4,9 @@ import { migrate, readMigrations } from '../catalog/migrate.ts';
 import { codes, commitRoom, committer, messages } from '../../test/support/commit-room.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import type { Chain, Rows } from '../types/rows.ts';
+import { roundTrip } from './round-trip.ts';
+import { TableStatements } from './table-statements.ts';
+import { ValueSearch } from './value-at-fault.ts';
 
 const json = (value: unknown) => JSON.stringify(value);
 const decode = 'failed to decode webhook JSON payload';
@@ -202,6 +205,29 @@ suite("PostgreSQL's refusal of a row concerns its own request alone", () => {
       { id: 3, n: null, at: false, w: null },
     ]);
     assert.equal((await client.query('select from t where id >= 100 and n is null')).rowCount, 50);
+  });
+
+  test('values of the wrong type of many requests are found in the round trips of one', async (t) => {
+    const { client, tableOf } = await commitRoom(t);
+    await client.query('create table t (id int, n int)');
+    const target = await tableOf('t');
+    let trips = 0;
+    const search = new ValueSearch(
+      (asked, counts) => {
+        trips += 1;
+        return roundTrip(client, asked, counts, 5_000);
+      },
+      new TableStatements(target),
+      { role: 'root', path: 'public', commit: 'on', apart: false },
+      512,
+    );
+    const members = Array.from({ length: 20 }, (_, id) => rowsOf(target, json({ id, n: `x${id}` })));
+    const found = await Promise.all(members.map((rows) => search.first(rows)));
+    assert.deepEqual(
+      found.map((it) => [it?.column?.name, it?.failed.message]),
+      members.map((_, id) => ['n', `invalid input syntax for type integer: "x${id}"`]),
+    );
+    assert.equal(trips, 1);
   });
 
   test('rows of a chain take effect in order, and no row after a refused one is stored', async (t) => {

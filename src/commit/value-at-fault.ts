@@ -52,6 +52,9 @@ export class ValueSearch {
   readonly #table: TableStatements;
   readonly #facts: SessionFacts;
   #left: number;
+  /** Those of callers that run at the same time share round trips: what is asked until the round trips before it are over. */
+  #next: AskedTogether | null = null;
+  #last: Promise<unknown> = Promise.resolve();
 
   /** `questionsLeft`: how many may be asked; after that nothing more is found. */
   constructor(
@@ -188,6 +191,23 @@ export class ValueSearch {
 
   /** The failure of each question, or null. Questions that may no longer be asked count as not failed. */
   async #ask(questions: readonly AskProbe[]): Promise<(Failed | null)[]> {
+    const next = (this.#next ??= this.#begin());
+    const at = next.questions.length;
+    next.questions.push(...questions);
+    return (await next.answers).slice(at, at + questions.length);
+  }
+
+  #begin(): AskedTogether {
+    const questions: AskProbe[] = [];
+    const answers = this.#last.then(() => {
+      this.#next = null;
+      return this.#askAll(questions);
+    });
+    this.#last = answers.catch(() => undefined);
+    return { questions, answers };
+  }
+
+  async #askAll(questions: readonly AskProbe[]): Promise<(Failed | null)[]> {
     const answers: (Failed | null)[] = [];
     for (let at = 0; at < questions.length && this.#left > 0; at += questionsMax) {
       const some = questions.slice(at, at + Math.min(questionsMax, this.#left));
@@ -222,6 +242,11 @@ export class ValueSearch {
 
 /** A question about some rows, made when it is put. */
 type AskProbe = () => ProbeStatement;
+
+interface AskedTogether {
+  readonly questions: AskProbe[];
+  readonly answers: Promise<readonly (Failed | null)[]>;
+}
 
 interface ProbeStatement {
   readonly messages: readonly Buffer[];

@@ -410,6 +410,10 @@ export const requestLimits = {
   commitStatementsMax: 128,
   /** Queries of the engine for one refused group, to tell senders which of their values does not fit. */
   groupProbesMax: 512,
+  /** Members of a group about whose values it is asked at one time … */
+  groupProbedMembersMax: 16,
+  /** … and bytes of them, but for the first. */
+  groupProbedBytesMax: 64 * 1024,
   /** The same for `on_type_error = 'null'`, to find the values; beyond that, requests are refused. */
   groupNulledProbesMax: 8_192,
   /** Rows that are stored and rolled back to tell a sender which row of a request a constraint refuses. */
