@@ -18,10 +18,10 @@ import { refusal } from '../errors/refusals.ts';
 import { rememberedOf } from '../kit/memoize.ts';
 import { DecodedGroup } from './decoded-group.ts';
 import { DocumentGroup } from './document-group.ts';
-import { GroupSession, ackTimeoutOf, lendSession } from './session.ts';
+import { GroupSession, ackTimeoutOf, lendSession } from './group-session.ts';
 import type { CommitContext } from './session.ts';
 import { aborted } from './interpret-reply.ts';
-import { storedAs } from './engine-reply.ts';
+import { committedOutcome } from './engine-reply.ts';
 import { commitTogether } from './multi-table-statement.ts';
 import { tellIgnored, tellOutcomes } from './observed-groups.ts';
 import { OwnerScheduler } from './owner-scheduler.ts';
@@ -158,5 +158,5 @@ export async function settle(group: TriedGroup, members: readonly Rows[]): Promi
   const attempt = areTried ? await group.store(members) : null;
   if (attempt?.kind !== 'committed' || attempt.apart !== undefined)
     return settleEach(group, members, attempt);
-  return members.map((rows) => storedAs(rows, attempt));
+  return members.map((rows) => committedOutcome(rows, attempt));
 }

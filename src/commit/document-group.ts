@@ -1,7 +1,7 @@
 /**
  * How rows of one JSONB column without a key are stored: the documents unchanged, copied (document-copy.ts) if they are many.
  *
- * A few are stored by one prepared INSERT in one round trip, which costs the engine less than a COPY with the statements around it. It keeps
+ * A few are stored by one prepared INSERT in one round trip, whose Sync commits it, which costs the engine less than a COPY with the statements around it. It keeps
  * what the COPY of a group keeps: the table is locked and checked before anything of it runs, and the number of the transaction is sent before
  * anything is locked. If it fails, the COPY is tried, so that a row is judged in the same words however many come with it; the INSERT's own
  * failure is told only if that of the COPY does not name a row.
@@ -54,7 +54,8 @@ export class DocumentGroup implements TriedGroup {
     this.#first = first;
     // Citus takes no INSERT that begins with the question, and copies its rows to the other servers as well.
     const isHere = target.shape.distributedByCitus !== true;
-    this.#isPrepared = first === null && hasOwn(session.settings(target)) && runsNoCode(target) && isHere;
+    this.#isPrepared =
+      first === null && isNoSetting(session.settings(target)) && runsNoCode(target) && isHere;
   }
 
   get #copy(): DocumentCopy {
@@ -65,6 +66,7 @@ export class DocumentGroup implements TriedGroup {
     return null;
   }
 
+  /** As a rule the INSERT is all. */
   async store(some: readonly Rows[]): Promise<StoreAttempt> {
     const inserted = await this.#insert(some);
     if (inserted !== null && !isTriedAgain(inserted)) return inserted;
@@ -123,8 +125,8 @@ function better(insert: Failed, copy: Failed): Failed {
   return verdictOf(copy) === 'suspect' ? insert : copy;
 }
 
-/** A connection of Headgate's own that has the settings that the group needs: nothing is set for its transaction. */
-function hasOwn({ commit, timeoutMs }: TransactionSettings): boolean {
+/** Nothing is set for the transaction: the session has the settings that it needs. */
+function isNoSetting({ commit, timeoutMs }: TransactionSettings): boolean {
   return commit === 'as it is' && timeoutMs === null;
 }
 

@@ -66,7 +66,7 @@ export interface Committed {
 }
 
 /** The outcome of rows of such an attempt that are not set apart. */
-export function storedAs(rows: Rows, { copies, stale: found }: Committed): Outcome {
+export function committedOutcome(rows: Rows, { copies, stale: found }: Committed): Outcome {
   if (copies?.has(rows) === true) return { kind: 'committed', rows: rows.count, isCopy: true };
   const stale = found?.get(rows) ?? 0;
   if (stale === 0) return { kind: 'committed', rows: rows.count };

@@ -18,7 +18,7 @@ import { askedFirstSql, isMeant, numberSql } from './plan-lock.ts';
 import { toStatement } from './prepared-statements.ts';
 import type { PreparedStatements, PreparedStatement } from './prepared-statements.ts';
 import type { StatementStep } from './statement-step.ts';
-import { GroupSession, lendSession } from './session.ts';
+import { GroupSession, lendSession } from './group-session.ts';
 import type { CommitContext, CommitSession } from './session.ts';
 import { tellOutcomes } from './observed-groups.ts';
 import { refusal } from '../errors/refusals.ts';

@@ -11,7 +11,7 @@
 import type { Chain, Outcome, Rows } from '../types/rows.ts';
 import { refusal } from '../errors/refusals.ts';
 import { blameOf, chainBroken, conflictAttemptsMax } from './interpret-reply.ts';
-import { storedAs } from './engine-reply.ts';
+import { committedOutcome } from './engine-reply.ts';
 import type { Committed, StoreAttempt, Failed } from './engine-reply.ts';
 
 /** A group that is copied (DocumentGroup), one whose rows the engine decodes (DecodedGroup), and what tests put in their place. */
@@ -157,7 +157,7 @@ class Settling {
     for (const member of unit) {
       const instead = attempt.apart?.get(member.rows);
       if (instead !== undefined) this.#refuseAll([member], instead);
-      else member.outcome = storedAs(member.rows, attempt);
+      else member.outcome = committedOutcome(member.rows, attempt);
     }
   }
 

@@ -1,15 +1,10 @@
 /**
- * The session of one connection that works on one group: lent for it (`lendSession`) and given back, or closed if it must not be lent again; sends
- * its transactions, each in one write (round-trip.ts), and knows how much time is left. Returns the outcome of each; a connection that was lost is
- * not used again. If there is no connection, all members have that outcome.
+ * The session of one connection that stores rows: sends its transactions, each in one write (round-trip.ts), and knows how much time is left. Returns
+ * the outcome of each; a connection that was lost is not used again.
  */
 import type { PoolClient } from 'pg';
 import type { Limits } from '../config/limits.ts';
-import { LoginRefused } from '../engine/owner-logins.ts';
-import { refusal } from '../errors/refusals.ts';
-import type { Refusal } from '../errors/refusals.ts';
 import type { StageContext } from '../observe/context.ts';
-import type { Group, Outcome } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { connectionOf } from './commit-connection.ts';
 import { executeSteps, statementsOf } from './statement-step.ts';
@@ -17,42 +12,16 @@ import type { CommitConnection, Reset, SessionFacts } from './commit-connection.
 import type { PreparedStatement, PreparedStatements } from './prepared-statements.ts';
 import type { StatementStep } from './statement-step.ts';
 import type { CommitPools } from './commit-pools.ts';
-import { aborted, failedHere, isForgotten, isInDoubt, isRaised, told, unusable } from './interpret-reply.ts';
+import { failedHere, isForgotten, isInDoubt, isRaised, told } from './interpret-reply.ts';
 import { lost } from './engine-reply.ts';
 import { roundTrip } from './round-trip.ts';
 import type { EngineReply, StoreAttempt } from './engine-reply.ts';
-import { askOn, fateOf } from './transaction-status.ts';
 import type { TransactionEnd } from './transaction-status.ts';
 import type { TransactionSettings } from './transaction-statements.ts';
 import { queryMessage, syncMessage } from './wire-message.ts';
 
 export interface CommitContext extends StageContext {
   readonly pools: CommitPools;
-}
-
-/** `target`: of the groups, whose tables wait for the disk in the same way. If there is no connection: the outcome of all members, which is reported. */
-export async function lendSession(
-  context: CommitContext,
-  groups: readonly Group[],
-  target: Target,
-  connecting: Promise<PoolClient>,
-): Promise<GroupSession | Outcome> {
-  const startedMs = context.clock();
-  let client: PoolClient;
-  try {
-    client = await connecting;
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    for (const { target: table, rows } of groups)
-      context.observe({ kind: 'group.aborted', table, rows, sqlstate: '08001', reason });
-    return aborted(noConnection(error));
-  }
-  try {
-    return new GroupSession(context, groups, target, client, startedMs);
-  } catch (error) {
-    client.release(true);
-    throw error;
-  }
 }
 
 export class CommitSession {
@@ -225,73 +194,10 @@ export class CommitSession {
 
 const unknown = Promise.resolve(null);
 
-/** Lent to groups. */
-export class GroupSession extends CommitSession {
-  /** Code of a table that it was not meant for may have run in the session, which is then closed; until the work on it has ended, nobody knows. */
-  isDoubtful = true;
-  readonly #groups: readonly Group[];
-  readonly #startedMs: number;
-  #isLent = true;
-
-  constructor(
-    context: CommitContext,
-    groups: readonly Group[],
-    target: Target,
-    client: PoolClient,
-    startedMs: number,
-  ) {
-    super(context, target, client, startedMs, Math.max(...groups.map(ackTimeoutOf)));
-    this.#groups = groups;
-    this.#startedMs = startedMs;
-  }
-
-  /** Since the connection was asked for. */
-  get seconds(): number {
-    return (this.context.clock() - this.#startedMs) / 1_000;
-  }
-
-  /** Only once: the connection may have been given up before. */
-  giveBack(): void {
-    const { pools } = this.context;
-    // A connection in an unknown state is not lent again.
-    if (this.#isLent)
-      if (this.usable && !this.isDoubtful) pools.giveBack(this.client);
-      else this.client.release(true);
-    this.#isLent = false;
-  }
-
-  protected override async fateOf(xid: string): Promise<TransactionEnd | null> {
-    // Makes room for the connection on which the question is asked: this one is lost.
-    this.giveBack();
-    const { incarnation } = connectionOf(this.client);
-    const lost = { ...this.target, xid, incarnation };
-    const bounds = { leftMs: () => this.leftMs, random: Math.random };
-    return this.#told(await fateOf(lost, this.context.pools, bounds));
-  }
-
-  protected override async fateHere(xid: string): Promise<TransactionEnd | null> {
-    const asked = { ...this.target, xid };
-    const bounds = { leftMs: () => this.leftMs };
-    const fate = await askOn(this.client, asked, bounds).catch(() => null);
-    return this.#told(fate === 'ask again' ? null : fate);
-  }
-
-  #told(fate: TransactionEnd | null): TransactionEnd | null {
-    for (const { target: table, rows } of this.#groups)
-      this.context.observe({ kind: 'group.settled', table, rows, fate: fate ?? 'unknown' });
-    return fate;
-  }
-}
-
 export const abortMessage = queryMessage('rollback');
 
 export function* inTurn(...parts: readonly Iterable<Buffer>[]): Generator<Buffer> {
   for (const part of parts) yield* part;
-}
-
-/** Why there is no connection for rows. */
-export function noConnection(error: unknown): Refusal {
-  return error instanceof LoginRefused ? unusable(error.message) : refusal('engine_unavailable');
 }
 
 /** null: the connection's own setting is enough, because the group waits no longer than a single request. */
@@ -302,9 +208,4 @@ function statementTimeoutMs(
 ): number | null {
   if (ackTimeoutMs <= ackDeadlineMs) return shared ? commitStatementTimeoutMs : null;
   return ackTimeoutMs - (ackDeadlineMs - commitStatementTimeoutMs);
-}
-
-/** How long the senders of a group wait, in ms. */
-export function ackTimeoutOf({ members }: Group): number {
-  return members.reduce((most, rows) => Math.max(most, rows.ackTimeoutMs), 0);
 }

@@ -16,7 +16,7 @@
 import type { Limits } from '../config/limits.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { Group, Outcome, Rows } from '../types/rows.ts';
-import { ackTimeoutOf } from './session.ts';
+import { ackTimeoutOf } from './group-session.ts';
 import { confirmsInInsert } from './plan-lock.ts';
 import { SharingTables } from './sharing-tables.ts';
 import type { GroupResult } from './sharing-tables.ts';

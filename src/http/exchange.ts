@@ -65,6 +65,7 @@ export abstract class Exchange implements OwedExchange {
   protected readonly request: HttpRequest;
   protected readonly response: HttpResponse;
   protected readonly connection: Connection;
+  /** How much the request counts for among the bytes in flight; once settled, it is no longer dropped to make room for others. */
   protected readonly share: Share;
   /** The body. null, as a rule: the recogniser has read the request, and the body with it. */
   protected readonly arriving: RequestBody | null;

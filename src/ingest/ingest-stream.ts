@@ -16,7 +16,7 @@ import type { Target } from '../types/target.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import { deferred } from '../kit/promises.ts';
 import type { Deferred } from '../kit/promises.ts';
-import { freeMade } from '../kit/free-buffer.ts';
+import { freeLarge } from '../kit/free-buffer.ts';
 import type { TableName } from '../observe/observations.ts';
 import { refusal, Refused, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
@@ -272,7 +272,7 @@ class IngestStream implements Stream, FencedStream {
       if (outcome.kind === 'committed') {
         if (span !== null) span.committedMs = this.#stages.clock();
         // The engine has all of it, so none of its memory waits to be written any more.
-        freeMade(rows.documents.bytes, entry.batch.documents.bytes);
+        freeLarge(rows.documents.bytes, entry.batch.documents.bytes);
       }
       this.#settled(entry, outcome);
     });

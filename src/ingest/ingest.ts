@@ -15,7 +15,7 @@ import type { Catalog } from '../catalog/catalog.ts';
 import { decodeWithPauses } from '../decode/decode-slices.ts';
 import { decodeWhole } from '../decode/decode.ts';
 import { Refused } from '../errors/refusals.ts';
-import { freeMade } from '../kit/free-buffer.ts';
+import { freeLarge } from '../kit/free-buffer.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { ConflictingDeliveries } from '../reject/conflicting-deliveries.ts';
 import type { Rejects } from '../reject/rejected-requests.ts';
@@ -152,7 +152,7 @@ export class Ingest {
     const held = target.inspected === true ? hold(target, arrival, body) : undefined;
     // The engine, or the disk, has all of the request, so none of its memory waits to be written any more. A group that was given
     // up as unknown may still be written, or tried again.
-    if (outcome.kind === 'committed' || !outcome.wasInLane) freeMade(documents.bytes, body);
+    if (outcome.kind === 'committed' || !outcome.wasInLane) freeLarge(documents.bytes, body);
     return held === undefined ? outcome : { ...outcome, held };
   }
 }
@@ -162,7 +162,7 @@ function begun(sinceMs: number): RequestProgress {
 }
 
 /**
- * By the table's VALIDATE. It runs before the body is parsed, so that a stranger learns nothing about how it would be parsed. Throws Refused, or returns a
+ * By the table's VALIDATE, which `checkOf` (validate/program.ts) has made. It runs before the body is parsed, so that a stranger learns nothing about how it would be parsed. Throws Refused, or returns a
  * promise if keys may have to be fetched, which rejects with it; null: it is authenticated.
  */
 export function authenticated({ check, fetchedKeys }: Target, request: CheckRequest): Promise<void> | null {

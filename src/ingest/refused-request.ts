@@ -5,7 +5,7 @@
  */
 import { Refused, refusals } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { freeBuffer, freeMade } from '../kit/free-buffer.ts';
+import { freeBuffer, freeLarge } from '../kit/free-buffer.ts';
 import type { TableName } from '../observe/observations.ts';
 import type { ConflictingDeliveries } from '../reject/conflicting-deliveries.ts';
 import type { Rejects } from '../reject/rejected-requests.ts';
@@ -123,6 +123,6 @@ async function keptApart(
   const status = target.answers?.committed?.status ?? target.spool?.status ?? 202;
   const request = { ...headOf(arrival), body, target, refusal, door: 'http', authenticated: true } as const;
   if (!(await apart.keep(request, rows, status))) throw new Refused('engine_unavailable');
-  freeMade(rows.documents.bytes, body);
+  freeLarge(rows.documents.bytes, body);
   return { kind: 'kept apart', rows: rows.count, status };
 }

@@ -11,7 +11,7 @@ import type { Catalog } from '../catalog/catalog.ts';
 import { decodeWithPauses } from '../decode/decode-slices.ts';
 import { decodeWhole } from '../decode/decode.ts';
 import { refusal, Refused } from '../errors/refusals.ts';
-import { freeMade } from '../kit/free-buffer.ts';
+import { freeLarge } from '../kit/free-buffer.ts';
 import type { StageContext } from '../observe/context.ts';
 import type { KeptRequest } from '../types/journal.ts';
 import type { DecodeRequest } from '../types/request.ts';
@@ -58,7 +58,7 @@ export class Retry {
         if (rows.count === 0) return { kind: 'committed', rows: 0 };
         const outcome = await lanes.submit(rows);
         if (outcome.kind === 'committed') {
-          freeMade(rows.documents.bytes, request.body);
+          freeLarge(rows.documents.bytes, request.body);
           return outcome;
         }
         const isChanged = outcome.kind === 'aborted' && outcome.refusal.code === 'table_changed';

@@ -60,8 +60,8 @@ export function freeStore({ buffer: memory }: Buffer): void {
   nowhere.postMessage(null, [memory]);
 }
 
-/** Gives back `source`, and `made`, which was made from it and is a view of the same memory or owns all of its own. */
-export function freeMade(made: Buffer, source: Buffer): void {
+/** Gives back `source`, and `made`, which was made from it and is a view of the same memory or owns all of its own; neither if they are below 32 KiB. */
+export function freeLarge(made: Buffer, source: Buffer): void {
   if (made.buffer !== source.buffer) freeStore(made);
   freeBuffer(source);
 }
