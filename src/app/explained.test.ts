@@ -10,7 +10,7 @@ import type { ToExplain } from '../console/outcome-summary.ts';
 import { explain } from '../console/explained.ts';
 import { keptLimits } from '../console/request-rows.ts';
 import { spanText } from '../kit/duration.ts';
-import { isWorthKeeping, refusals } from '../errors/refusals.ts';
+import { hintOfRefusal, isWorthKeeping, refusals } from '../errors/refusals.ts';
 import type { RefusalCode } from '../errors/refusals.ts';
 import type { SecretKeys, Sender } from '../senders/sender.ts';
 import { limits } from '../config/limits.ts';
@@ -209,6 +209,15 @@ suite('the console explains each refusal in a sentence', () => {
       if (stale.cause.kind === 'token') return assert.match(stale.title, /or it has expired/);
       assert.equal(stale.cause.kind, 'clock', stale.reason);
       assert.equal(stale.cause.limitS, sender.toleranceS, stale.reason);
+      // The same from the other side, with the opposite advice.
+      const early = said(
+        sender,
+        keys.secret,
+        requestOf(sender, keys, nowMs + (sender.toleranceS + 100) * 1_000),
+      );
+      assert.equal(early.cause.kind, stale.cause.ageS === undefined ? 'clock' : 'ahead', early.reason);
+      if (early.cause.kind === 'ahead')
+        assert.doesNotMatch(hintOfRefusal('signature_failed', early.reason), /a replay/);
       // Inside a token the time is shown to nobody.
       if (stale.cause.ageS === undefined)
         return assert.match(stale.title, /further from this machine’s clock/);

@@ -115,6 +115,7 @@ const explainAbsent = ({ it, cause, header }: Checked): Explained => ({
 
 const checks: Readonly<Record<Cause['kind'], (checked: Checked) => Explained>> = {
   clock: ({ it, cause, again }) => explainClock(it, cause, again),
+  ahead: ({ it, cause, again }) => explainClock(it, cause, again),
   missing: explainAbsent,
   empty: explainAbsent,
   twice: ({ header }) => ({

@@ -104,6 +104,7 @@ export function briefOf(it: ToExplain): string {
 function briefCause({ kind, ageS, limitS, header }: Cause): string {
   switch (kind) {
     case 'clock':
+    case 'ahead':
       if (ageS === undefined) return 'Timestamp out of range';
       return `Timestamp ${ageText(ageS, limitS)} ${ageS < 0 ? 'ahead' : 'old'}`;
     case 'missing':

@@ -408,12 +408,17 @@ export function refusal(code: RefusalCode, message?: string): Refusal {
  */
 export function hintOfRefusal(code: string, reason: string): string {
   if (code === 'signature_failed' && reason.includes(outsideTolerance) && !reason.includes('; and '))
-    return 'Check the clock of this machine and that of the sender; the same request sent again later (a replay) is refused in this way too.';
+    return reason.includes(aheadOfClock)
+      ? 'Check the clock of this machine and that of the sender: one of them is wrong.'
+      : 'Check the clock of this machine and that of the sender; the same request sent again later (a replay) is refused in this way too.';
   return Object.hasOwn(refusals, code) ? refusals[code as RefusalCode].hint : '';
 }
 
 /** The beginning of the reason for a request whose own time is not near the time of arrival. */
 export const outsideTolerance = 'the clock is outside the tolerance';
+
+/** Part of it, if that time is later than the clock. */
+export const aheadOfClock = 's ahead of the clock here';
 
 /** A refusal thrown through an await; caught where the reply is written. */
 export class Refused extends Error {

@@ -4,6 +4,7 @@
 export interface Cause {
   readonly kind:
     | 'clock'
+    | 'ahead'
     | 'missing'
     | 'empty'
     | 'twice'
@@ -16,7 +17,7 @@ export interface Cause {
     | 'other';
   /** The header that it is about. */
   readonly header?: string;
-  /** For `clock`: the difference from the time of arrival, negative if it is ahead, and how much the check allows. */
+  /** For `clock` (too old, or the age is not known) and `ahead`: the difference from the time of arrival, negative if it is ahead, and how much the check allows. */
   readonly ageS?: number;
   readonly limitS?: number;
   /** Whether the signature was found to be right before, or was not needed any more; absent: neither. */

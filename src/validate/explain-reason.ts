@@ -1,5 +1,5 @@
 /** The reason for a refusal in words: follows what was not true down to the part that was decisive. Pure. */
-import { outsideTolerance } from '../errors/refusals.ts';
+import { aheadOfClock, outsideTolerance } from '../errors/refusals.ts';
 import type { Cause } from '../types/cause.ts';
 import type { CheckRequest } from '../types/request.ts';
 import { EvaluationError } from './errors.ts';
@@ -69,9 +69,7 @@ const readsClock = (node: Node): boolean =>
 
 function ageText(s: number): string {
   const rounded = Math.round(Math.abs(s));
-  return s < 0
-    ? `the timestamp is ${rounded} s ahead of the clock here`
-    : `the timestamp is ${rounded} s old`;
+  return `the timestamp is ${rounded} ${s < 0 ? aheadOfClock : 's old'}`;
 }
 
 /** A message of PostgreSQL's may quote the value that it is about. */
@@ -240,7 +238,7 @@ export class Reasons {
       ...(limit === null ? {} : { limitS: limit }),
     };
     return this.#told(
-      { kind: 'clock', ...known },
+      { kind: (age ?? 0) < 0 ? 'ahead' : 'clock', ...known },
       `${outsideTolerance}: ${age === undefined ? '' : `${ageText(age ?? 0)}; `}${fact}`,
     );
   }
