@@ -1,7 +1,7 @@
 /**
  * What a sender is told about a row that the engine refuses; pure. Names of columns and constraints may be told; the
- * engine's message only if it is about this sender's own value. DETAIL, and texts written by triggers, may hold
- * other rows' data and are never told. The owner of the table is told the engine's message besides (`engineError`).
+ * engine's message only if it is about this sender's own value. DETAIL (see messageOf), and texts written by triggers,
+ * may hold other rows' data and are never told. The owner of the table is told the engine's message besides (`engineError`).
  */
 import type { Column } from '../types/shape.ts';
 import { limits } from '../config/limits.ts';

@@ -7,7 +7,7 @@
  */
 import type { ClientBase, Connection, DatabaseError } from 'pg';
 import { cutOff } from '../engine/close-client.ts';
-import { handedOn } from './engine-reply.ts';
+import { handedOn, messageOf } from './engine-reply.ts';
 import type { EngineReply, StalePlaces } from './engine-reply.ts';
 
 /**
@@ -170,7 +170,7 @@ class RoundTripQuery {
     this.#finish({
       kind: 'failed',
       sqlstate: error.code ?? '',
-      message: error.message ?? '',
+      message: messageOf(error),
       completed: this.#completed,
       atCommit: left === 0 || (left === 1 && this.#hasRow),
       xid: this.#xid,

@@ -105,7 +105,7 @@ const events: readonly (readonly [string, string, number, string, RegExp])[] = [
     '{"id":1,"small":1234.5}',
     422,
     'payload_undecodable',
-    /line 1: column "small": numeric field overflow/,
+    /line 1: column "small": numeric field overflow: A field with precision/,
   ],
   [
     'name=t',

@@ -26,6 +26,7 @@ import { resources } from '../kit/cores.ts';
 import { Semaphore } from '../kit/semaphore.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import type { CommitEngine } from '../commit/commit-pools.ts';
+import { messageOf } from '../commit/engine-reply.ts';
 import { failedHere, isInDoubt, unusable, verdictOf } from '../commit/interpret-reply.ts';
 import { isVersionMissing, misfitRefusal, rowRefusal } from '../commit/refusal-messages.ts';
 import { connectionOf } from '../commit/commit-connection.ts';
@@ -393,10 +394,10 @@ function explain(row: FailedRow, misfit: Column | null): Refusal {
 }
 
 function asFailedRow(error: unknown): FailedRow {
-  const { code = '', message, constraint, column, routine } = error as DatabaseError;
+  const { code = '', constraint, column, routine } = error as DatabaseError;
   return {
     sqlstate: code,
-    message,
+    message: messageOf(error as DatabaseError),
     constraint: constraint ?? null,
     column: column ?? null,
     routine: routine ?? null,
