@@ -9,6 +9,7 @@ import { briefOf } from '../console/outcome-summary.ts';
 import type { ToExplain } from '../console/outcome-summary.ts';
 import { explain } from '../console/explained.ts';
 import { keptLimits } from '../console/request-rows.ts';
+import { formReason } from '../decode/messages.ts';
 import { spanText } from '../kit/duration.ts';
 import { hintOfRefusal, isWorthKeeping, refusals } from '../errors/refusals.ts';
 import type { RefusalCode } from '../errors/refusals.ts';
@@ -113,6 +114,9 @@ suite('the console explains each refusal in a sentence', () => {
     const it = { ...plain, code: 'payload_undecodable', status: 422, reason };
     assert.equal(explain(it).title, 'The value for column total does not fit it.');
     assert.equal(briefOf(it), 'Column total does not fit');
+    const form = explain({ ...it, reason: `failed to decode: ${formReason}` });
+    assert.equal(form.title, 'The body is a form, and the table takes JSON.');
+    assert.match(form.todo[0]?.what ?? '', /application\/json/);
   });
 
   test('the console offers a retry only of a request whose whole body is kept, and names the limit otherwise', () => {

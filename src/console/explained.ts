@@ -298,6 +298,20 @@ export const partKeptBecause =
 const notJson = ({ reason }: ToExplain): ExplainedEntry => {
   const [, place] = /^((?:line|item) \d+): /.exec(reason ?? '') ?? [];
   const what = notJsonOf(reason);
+  if (what?.startsWith('it is a form') === true)
+    return {
+      title: 'The body is a form, and the table takes JSON.',
+      todo: [
+        {
+          what: 'Set the content type at the sender to application/json.',
+          why: 'GitHub, for one, sends a form unless its webhook says so.',
+        },
+        {
+          what: "Or create the table WITH (format = 'form').",
+          why: 'What the sender puts into a field of the form is then the text of the member of that name.',
+        },
+      ],
+    };
   return {
     title: `${place === undefined ? 'The body' : `${place[0]?.toUpperCase()}${place.slice(1)} of the body`} is not JSON${what === null ? ' that can be stored' : `: ${what}`}.`,
     todo: [
@@ -329,7 +343,7 @@ const misfit = (it: ToExplain): ExplainedEntry => {
     todo: [
       {
         what: 'Change the column, or what the sender writes.',
-        why: 'The words of PostgreSQL say which value it was.',
+        why: 'The words of PostgreSQL say what is wrong with it.',
         offer: 'endpoint',
       },
       thenAgain(it),

@@ -70,7 +70,7 @@ export function briefReason(row: ReasonRow): string {
 
 /** Where and why a body is not JSON, e.g. `unexpected character at byte 0`; null: it is, or that is not the reason. */
 export const notJsonOf = (reason: string | null): string | null =>
-  /(?:it is not valid UTF-8|it is empty|(?:it ends in the middle|unexpected character|control character in a string|invalid escape in a string) at byte \d+)$/.exec(
+  /(?:it is a form: .*|it is not valid UTF-8|it is empty|(?:it ends in the middle|unexpected character|control character in a string|invalid escape in a string) at byte \d+)$/.exec(
     reason ?? '',
   )?.[0] ?? null;
 

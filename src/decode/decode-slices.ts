@@ -91,12 +91,12 @@ function* decodeRows(target: Target, request: DecodeRequest): Generator<void, Ro
   const isOneDocument = intake.format === 'json' && !intake.batched;
   if (isOneDocument && shape.writeMode === 'documents') {
     // The body is the row.
-    return wholeBody(target, body, checkDocument(body, code, plainScan));
+    return wholeBody(target, body, checkDocument(body, code, plainScan, request));
   }
   const plan = planOf(target, intake.document === null ? readOptions(request.rawHeaders) : defaultOptions);
   const included = includedMembers(intake, request);
   if (isOneDocument) {
-    const effort = checkDocument(body, code, plan.scan);
+    const effort = checkDocument(body, code, plan.scan, request);
     return oneRow(target, plan, included, body, effort, request.body);
   }
   if (intake.format !== 'json') {

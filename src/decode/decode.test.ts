@@ -30,6 +30,29 @@ const typed = typedTarget({ id: 'int4', at: 'timestamptz' });
 const document = targetOf();
 const wrapped = targetOf({ shape: { writeMode: 'upsert', key: [{ name: 'data', generated: null }] } });
 
+test('a form that a table of JSON gets is called a form, and broken JSON that a client calls one is not', () => {
+  const said = (target: Target, body: string, type: string) => {
+    try {
+      decodeRequest(target, request(body, ['content-type', type]));
+    } catch (error) {
+      return (error as Error).message;
+    }
+    return null;
+  };
+  const form = /: it is a form: .* application\/json, .* format = 'form'$/;
+  const parts = '--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n--x--\r\n';
+  for (const target of [typed, document, wrapped]) {
+    assert.match(said(target, 'payload=%7B%22a%22%3A1%7D', 'application/x-www-form-urlencoded') ?? '', form);
+    assert.match(said(target, parts, 'multipart/form-data; boundary=x') ?? '', form);
+    assert.match(
+      said(target, '{"a=":', 'application/x-www-form-urlencoded') ?? '',
+      /in the middle at byte 6$/,
+    );
+    assert.match(said(target, 'a=1', 'text/plain') ?? '', /unexpected character at byte 0$/);
+    assert.equal(said(target, '{"id":1}', 'application/x-www-form-urlencoded'), null);
+  }
+});
+
 test('a document goes unchanged into its column, with the INCLUDE columns beside it', () => {
   const target = withIntake(wrapped, {
     includes: [

@@ -3,14 +3,16 @@
  * is decoded here; all other bodies by decode-slices.ts, and events of the gateway by lines.ts. May refuse with `body_not_json` and `payload_undecodable`.
  * Touches nothing.
  */
-import type { DecodeRequest } from '../types/request.ts';
+import type { DecodeHead, DecodeRequest } from '../types/request.ts';
 import type { Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
+import { readsLikeForm } from '../kit/form.ts';
+import { firstHeader } from '../kit/header.ts';
 import { withoutMark } from '../kit/json-grammar.ts';
 import { limits } from '../config/limits.ts';
 import { scanJson, scannedEffort } from './json-scan.ts';
 import type { JsonScanOptions } from './json-scan.ts';
-import { refuseProblem } from './messages.ts';
+import { formReason, refuseProblem } from './messages.ts';
 import type { BodyCode } from './messages.ts';
 
 /** null: the body is not small, or not the row; decodeWithPauses takes it. Throws Refused. */
@@ -19,7 +21,7 @@ export function decodeWhole(target: Target, request: DecodeRequest): Rows | null
   if (!isSmall || !storesWhole(target) || request.method === 'GET' || target.intake.replaces === true)
     return null;
   const body = withoutMark(request.body);
-  return wholeBody(target, body, checkDocument(body, codeOf(target), plainScan));
+  return wholeBody(target, body, checkDocument(body, codeOf(target), plainScan, request));
 }
 
 /** Each body is one document, and the row. */
@@ -35,10 +37,25 @@ export const codeOf = ({ intake }: Target): BodyCode =>
   intake.document === null ? 'payload_undecodable' : 'body_not_json';
 
 /** Throws Refused unless jsonb can hold it; returns what its objects may cost the engine; see scannedEffort. */
-export function checkDocument(body: Buffer, code: BodyCode, options: JsonScanOptions): number {
+export function checkDocument(
+  body: Buffer,
+  code: BodyCode,
+  options: JsonScanOptions,
+  request: DecodeHead | null = null,
+): number {
   const problem = scanJson(body, options);
-  if (problem !== null) throw refuseProblem(code, problem);
-  return scannedEffort();
+  if (problem === null) return scannedEffort();
+  const isForm = request !== null && isMeantAsForm(request, body);
+  throw refuseProblem(code, isForm ? { reason: formReason, offset: null } : problem);
+}
+
+/** Many clients call every body a form: only one that reads like one is meant so. */
+function isMeantAsForm(request: DecodeHead, body: Buffer): boolean {
+  const type = firstHeader(request, 'content-type') ?? '';
+  return (
+    /^multipart\/form-data\b/i.test(type) ||
+    (/^application\/x-www-form-urlencoded\b/i.test(type) && readsLikeForm(body))
+  );
 }
 
 /** The row of one document, with the size that groups and lanes count. `effort`: see scannedEffort. */

@@ -39,6 +39,9 @@ export function refuseBody(
   return new Refused(code, place === null ? sentence : `${place}: ${sentence}`);
 }
 
+export const formReason =
+  "it is a form: its sender has to send application/json, or its table needs format = 'form'";
+
 export const noObject = 'it is not a JSON object';
 
 /** In quotes; the first `keysShownMax` of them. */
