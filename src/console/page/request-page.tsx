@@ -230,14 +230,7 @@ function FactList({
         : `${sizeText(row.bytes)}${came === null ? ', not kept' : lackingOf(came) === null ? ', kept whole' : ', its beginning kept'}`,
     ],
     ['Answered', row.ms === 0 ? null : `in ${msText(row.ms)}`],
-    [
-      'Check',
-      row.authenticated === null
-        ? null
-        : row.authenticated
-          ? 'VALIDATE accepted it, or the table has none'
-          : 'VALIDATE did not accept it',
-    ],
+    ['Check', row.authenticated === null ? null : checkText(row)],
   ];
   return (
     <section class="card">
@@ -253,6 +246,14 @@ function FactList({
       </dl>
     </section>
   );
+}
+
+/** A table whose check is that of a sender has one. */
+function checkText({ authenticated, sender, code }: Facts['row']): string {
+  if (authenticated === true)
+    return sender === undefined ? 'VALIDATE accepted it, or the table has none' : 'VALIDATE accepted it';
+  if (code === 'signature_failed') return 'VALIDATE did not accept it';
+  return code === 'body_too_large' ? 'not checked: the body was too large' : 'not checked';
 }
 
 /** Storing what failed its check is behind a name that a person types; nothing here is on a key. */
