@@ -75,7 +75,7 @@ export class Commit implements GroupCommit {
     }
   }
 
-  /** As a rule `#alone`, at once; with small groups of other tables if they come at the same moment. */
+  /** As a rule `#alone`, at once, counted as one of the shared transactions; with small groups of other tables if they come at the same moment. */
   async #store(group: Group): Promise<readonly Outcome[]> {
     try {
       this.#turns.saw(group.target);
@@ -147,7 +147,7 @@ export function forRows({ target, members }: Pick<Group, 'target' | 'members'>):
   return deleting(target);
 }
 
-/** Whether documents are stored as they are: as a rule by one prepared INSERT, and many of them by COPY. Otherwise the engine decodes them. */
+/** Whether documents are stored as they are: as a rule by one prepared INSERT, and many of them by COPY. Otherwise the engine decodes them: always of `/v1/events`. */
 export function storesDocuments({ shape, dedupe }: Target): boolean {
   return shape.writeMode === 'documents' && dedupe === undefined;
 }

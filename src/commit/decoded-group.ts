@@ -1,7 +1,7 @@
 /**
  * How rows of any other table are stored: the engine decodes the documents, and prepared statements insert or upsert them, all of a group in one
- * transaction and one write. As a rule these are two statements: one that locks the table and asks whether it is still the same (`lockAndConfirmStep`), and the
- * rows (`storeStatement`). If they cannot be stored together, they are settled member by member (row-at-fault.ts); a sender is told which of its own
+ * transaction and one write. As a rule, on Headgate's own engine and without a key or code, these are two statements: one that locks the table and asks
+ * whether it is still the same (`lockAndConfirmStep`), and the rows (`storeStatement`); nothing is set or reset around them. If they cannot be stored together, they are settled member by member (row-at-fault.ts); a sender is told which of its own
  * values does not fit, as far as the group's questions and time allow (refused-rows.ts).
  */
 import type { Outcome, Rows } from '../types/rows.ts';
@@ -80,7 +80,7 @@ export class DecodedGroup implements TriedGroup {
     return this.#counted(attempt);
   }
 
-  /** In one transaction. `mayTry`: see TableStatements.steps. */
+  /** In one transaction. `mayTry`: see TableStatements.steps; only for tables with `version`. */
   async #store(members: readonly Rows[], mayTry = true): Promise<StoreAttempt> {
     const { target } = this.#table;
     const session = this.#session;

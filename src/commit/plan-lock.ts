@@ -66,7 +66,7 @@ export function confirmsInInsert(target: Target): boolean {
  * The first statement of a transaction for a table that runs no code: locks it, asks what `confirm` asks, and returns the number of the
  * transaction. The INSERT stores nothing. PostgreSQL locks its table before it trusts the plan, plans again when anything about that table
  * has changed, and evaluates the question when it plans: otherwise this costs only the round through the executor. The question is about the
- * relation of the target, and `isMeant` about the one that was locked: the name may mean another one for just so long.
+ * relation of the target, and `isMeant` about the one that was locked: the name may mean another one for just so long. Its tag is SELECT 1.
  */
 export const lockAndConfirmStep = rememberedOf((target: Target): StatementStep => {
   const nothing = `held as (insert into ${relationName(target)} select from asked where ${isMeant(target)} and false)`;

@@ -86,7 +86,7 @@ export class TableStatements {
     return this.target.shape.newest !== undefined;
   }
 
-  /** The first steps of a transaction that takes these steps. */
+  /** The first steps of a transaction that takes these steps: as a rule one, which locks and confirms the table; then none come after the rows (isLockedFor). */
   before(steps: readonly StatementStep[]): readonly StatementStep[] {
     const count = steps.filter(({ between, claims }) => between !== true && claims !== true).length;
     const deletes = steps.some((it) => it.deletes === true);

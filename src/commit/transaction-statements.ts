@@ -105,6 +105,7 @@ export interface TransactionSettings {
   readonly timeoutMs: number | null;
 }
 
+/** As a rule none: the table waits for the disk, and its senders wait as long as the session is set for. */
 export function settingSteps({ commit, timeoutMs }: TransactionSettings): StatementStep[] {
   const steps: StatementStep[] = [];
   if (commit === 'off') steps.push(stepOf(setAsynchronous, []));
@@ -155,12 +156,12 @@ const pathIsSafe = inOrder(
   `select pg_catalog.set_config('search_path', '${safePath}', true), ${forCitus(true)}`,
 );
 
-/** What comes after all steps: others use the session next, so what code has left in it is removed in its own transaction. */
+/** What comes after all steps, only behind a pooler: others use the session next, so what code has left in it is removed in its own transaction. */
 export function resetAfter(shared: boolean, target: Target, commit: string): ResetSettings {
   return shared && !runsNoCode(target) ? inOrder(...cleanUpStatements(commit)) : nothing;
 }
 
-/** What comes before all steps: the settings of a session that others use are not known, so the path is set before anything is parsed. */
+/** What comes before all steps, only behind a pooler: the settings of a session that others use are not known, so the path is set before anything is parsed. */
 export function resetBefore(shared: boolean): ResetSettings {
   return shared ? pathIsSafe : nothing;
 }

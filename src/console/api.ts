@@ -193,6 +193,7 @@ export interface ListedRequest extends Omit<TailLine, 'oid' | 'door'> {
   readonly keptBytes: number | null;
   /** By the role: it may be retried and deleted. */
   readonly owned: boolean | null;
+  /** `retry_outcome`: `waiting`, `running`, `committed` ("Retried: stored"), or why it was not stored; null: it was not retried. */
   readonly retry: string | null;
 }
 

@@ -65,7 +65,7 @@ export class GatewayExchange extends GatewayStreamExchange {
     this.#cors = [...allowed, 'access-control-expose-headers', 'x-request-id, retry-after'];
   }
 
-  /** Whether the whole body is announced, uncompressed and of at most this size. Throws Refused. */
+  /** Whether the whole body is announced, uncompressed and of at most this size: as a rule it has arrived with its head. Throws Refused. */
   isSmall(bytesMax: number): boolean {
     if (this.arriving === null) return this.announcedBytes <= bytesMax;
     return !this.isGzip() && Number(this.one('content-length')) <= bytesMax;

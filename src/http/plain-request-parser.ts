@@ -2,7 +2,7 @@
  * The recogniser of plain requests, which have the one form that nearly all webhooks have. Takes bytes as received; tells that form from everything else:
  * that a complete head is there, that more bytes are needed, or that Node's parser has to read the request: whatever could be understood in two ways, and
  * whatever is rare. Accepts a part of what Node's parser accepts, and reads that part as Node's parser does (plain-request-parser.test.ts compares them).
- * Touches nothing; a request that it has accepted becomes a WholeRequest (plain-request.ts).
+ * Of headers it reads those that say how the request is framed; all others may have any value. Touches nothing; a request that it has accepted becomes a WholeRequest (plain-request.ts).
  */
 import { fetchedName } from './headers.ts';
 
@@ -13,7 +13,7 @@ export const doubtful = -1;
 
 /** Sizes in bytes. */
 export interface PlainRequestRules {
-  /** How a request target may begin: `/webhook/`. */
+  /** How a request target may begin: `/webhook/`, of the gateway `/v1/events`. */
   readonly prefixes: readonly string[];
   /** From the first byte of the request line to the end of the blank line. */
   readonly headBytesMax: number;

@@ -71,7 +71,7 @@ export class Rejects {
     if (this.#parts.rowsMax > 0 || this.#parts.retry !== null) this.#open(database);
   }
 
-  /** An owner has called headgate.retry_rejected() in this database: the catalog was notified, or has looked. */
+  /** An owner has called headgate.retry_rejected() in this database: the catalog was notified, or has looked. The journal then runs them (retries.ts). */
   retryAsked(database: string): void {
     if (!this.#journals.has(database)) this.#open(database);
     this.#journals.get(database)?.wake();

@@ -91,7 +91,10 @@ export class RequestList {
     });
   }
 
-  /** Reads the newest page again now, and from time to time until none of its requests waits for its retry (useRenewal). */
+  /**
+   * Reads the newest page again now, and from time to time until none of its requests waits for its retry (useRenewal). Of a retry of all that match,
+   * RetryProgress tells `changed`.
+   */
   renewUntilTried(auto: boolean): void {
     this.#retriedMs = performance.now();
     void this.renew(auto);
