@@ -94,6 +94,7 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'spool.blocked': 'warn',
   'spool.held': 'error',
   'spool.damaged': 'error',
+  'spool.waiting': 'warn',
   'spool.failed': 'error',
   'spool.works': 'info',
   'spool.unavailable': 'error',

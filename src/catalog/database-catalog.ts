@@ -24,6 +24,7 @@ import type { Engine } from '../engine/engine.ts';
 import { hangUp } from '../engine/close-client.ts';
 import { isUnanswered, unservedReason } from '../engine/connection-failure.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
+import { readOnlyReason } from '../engine/writability.ts';
 import { within, deferred } from '../kit/promises.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
@@ -75,6 +76,8 @@ export class DatabaseCatalog {
   #keyProblem: string | null = null;
   #keyAskedAtMs = 0;
   readonly #retries: WaitingRetries;
+  /** `headgate move` has closed the database: nothing that was known of it counts. */
+  #isMoved = false;
   /** The error of the last attempt, for the caller that asked for the catalog to be created. */
   #error: unknown = null;
 
@@ -96,7 +99,8 @@ export class DatabaseCatalog {
 
   /** What an earlier process knew; ignored once this process has looked at the catalog. */
   remember(rows: readonly CatalogRow[], ageMs: number): void {
-    if (this.#watcher.picture.remember(rows)) this.tables.confirmedAtMs = this.#parts.clock() - ageMs;
+    if (!this.#isMoved && this.#watcher.picture.remember(rows))
+      this.tables.confirmedAtMs = this.#parts.clock() - ageMs;
   }
 
   /** The table, for a request that is not answered from memory. Throws Refused. */
@@ -230,7 +234,7 @@ export class DatabaseCatalog {
         if (this.tables.isFinal) return;
         this.#error = error;
         // The database is not unreachable but does not exist, so nothing that was known of it is true.
-        if (sqlstateOf(error) === '3D000') this.tables.confirmedAtMs = -Infinity;
+        if (sqlstateOf(error) === '3D000' || this.#isMoved) this.tables.confirmedAtMs = -Infinity;
         const reason = this.#reasonOf(error);
         // Reported once for a series of identical failures.
         if (reason !== this.#reason) observe({ kind: 'catalog.unreadable', database, reason });
@@ -255,6 +259,8 @@ export class DatabaseCatalog {
     try {
       await all(client.connect());
       this.#client = client;
+      this.#isMoved = await isMoved(client);
+      if (this.#isMoved) throw new CatalogError(closedByMove);
       let migrated = false;
       if (this.#create) {
         await markOwnRoles(client, engine.kind);
@@ -348,6 +354,16 @@ export class DatabaseCatalog {
     this.#changed = deferred();
     changed.resolve();
   }
+}
+
+const closedByMove =
+  'headgate move has closed this database: its webhooks belong to the one that it was moved to (docs/deploy/moving-to-external.md)';
+
+/** Whether `headgate move` has closed it for writing, and nobody has opened it again. */
+async function isMoved(client: ClientBase): Promise<boolean> {
+  if ((await readOnlyReason(client)) !== 'read-only' || (await catalogVersion(client)) === 0) return false;
+  const marked = `select from headgate.webhook_table w where w.options operator(pg_catalog.?) 'moved' limit 1`;
+  return (await pinned<object>(client, marked)).length > 0;
 }
 
 interface KeyCheckRow {

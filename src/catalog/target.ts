@@ -254,7 +254,7 @@ export function methodsOf({ options }: CatalogRow): Target['methods'] {
 function spoolOf({ options }: CatalogRow): SpoolChoice {
   const { spool } = options;
   const mode = spool === 'off' || spool === 'fallback' ? spool : null;
-  return { mode, status: options['spool_status'] === '200' ? 200 : 202 };
+  return { mode, status: options['spool_status'] === '200' ? 200 : 202, isMoved: 'moved' in options };
 }
 
 /** For a table of which only the name is known or may be used. */

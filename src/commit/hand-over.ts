@@ -44,6 +44,8 @@ export interface HandOverPosition {
   readonly home: string;
   /** The last request that has arrived, by the table's oid. */
   readonly positions: ReadonlyMap<number, bigint>;
+  /** The tables that were moved here, by headgate.home() of where they were and their oid there. */
+  readonly moved: ReadonlyMap<string, ReadonlyMap<number, number>>;
 }
 
 export type HandedOver =
@@ -247,21 +249,31 @@ export async function readArrived(
   timeoutMs: number,
 ): Promise<HandOverPosition> {
   return lent(pools, database, async (client) => {
-    const text = `select headgate.home() as home, p.relation::pg_catalog.text as relation, p.position::pg_catalog.text as position
+    const text = `select headgate.home() as home, p.relation::pg_catalog.text as relation, p.position::pg_catalog.text as position,
+        (select pg_catalog.jsonb_agg(pg_catalog.jsonb_build_array(m.home, m.oid::pg_catalog.int8, m.relation::pg_catalog.oid::pg_catalog.int8))
+          from headgate.moved_table m) as moved
       from (values (1)) as one left join headgate.spool_position p on p.spool operator(pg_catalog.=) $1::pg_catalog.uuid`;
     const query = { text, values: [spool], query_timeout: timeoutMs };
     const { rows } = await client.query<ArrivedRow>(query);
     const positions = new Map<number, bigint>();
     for (const { relation, position } of rows)
       if (relation !== null && position !== null) positions.set(Number(relation), BigInt(position));
-    return { home: rows[0]?.home ?? '', positions };
+    return { home: rows[0]?.home ?? '', positions, moved: byHome(rows[0]?.moved ?? []) };
   });
+}
+
+function byHome(moved: readonly (readonly [string, number, number])[]) {
+  const homes = new Map<string, Map<number, number>>();
+  for (const [home, there, here] of moved)
+    homes.set(home, (homes.get(home) ?? new Map<number, number>()).set(there, here));
+  return homes;
 }
 
 interface ArrivedRow {
   readonly home: string;
   readonly relation: string | null;
   readonly position: string | null;
+  readonly moved: readonly (readonly [string, number, number])[] | null;
 }
 
 /** Marks requests as arrived, together with another statement. Rejects with the engine's error. */

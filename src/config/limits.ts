@@ -55,6 +55,9 @@ export const limits = {
   /** How long the sessions of a database that is moved may take to end, and how often this is checked, in ms. */
   moveCloseMs: 10_000,
   moveLookMs: 20,
+  /** How long every Headgate of a database has to see that it is moved; how long what it keeps on its disk may take to arrive first, in ms. */
+  moveMarkedMs: 2_000,
+  moveDrainMs: 60_000,
 
   /** How long requests received before SIGTERM have to be answered, in ms. */
   drainMs: 10_000,

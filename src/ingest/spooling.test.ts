@@ -62,6 +62,31 @@ test('requests that arrive while the spool opens are spooled if the database tak
   assert.deepEqual(kept, ['1', '2', '3']);
 });
 
+test('nothing is spooled for a table whose database is moved, and nothing overtakes what is on the disk', async () => {
+  const gate = new TableGate(target.oid);
+  const room: DiskSpool = {
+    gateOf: () => gate,
+    knownGate: () => gate,
+    admit: () => undefined,
+    append: () => assert.fail('nothing is kept'),
+  };
+  const lanes = { admit: () => undefined, submit: () => Promise.resolve(late) };
+  const disk = { spoolOf: () => room, opened: () => Promise.resolve() };
+  const stages = new Spooling({ catalog, lanes, disk, settings, observe }, never);
+  const moved = targetOf({ spool: { mode: 'fallback', status: 202, isMoved: true } });
+  const codeOf = async () => {
+    stages.admit(moved, { bytes: 10, inOrder: false });
+    const outcome = await stages.submit(rowsOf(moved, '1'), arrival, body);
+    return outcome.kind === 'aborted' ? outcome.refusal.code : outcome.kind;
+  };
+  assert.equal(await codeOf(), 'deadline');
+  gate.fill(0);
+  await assert.rejects(codeOf, /still on disk/);
+  gate.hold();
+  gate.open();
+  assert.equal(await codeOf(), 'deadline');
+});
+
 test('a table with a full lane spools at once without refusing a request first', () => {
   const gate = new TableGate(target.oid);
   const room: DiskSpool = {

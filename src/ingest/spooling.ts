@@ -3,7 +3,7 @@
  *
  *   find (in the last known catalog) → admit → body → VALIDATE → decode → the disk, after the requests that are already there
  *
- * Takes catalog, lanes and disk; refuses with their codes, and with `spool_full`, `engine_unavailable` and `table_changed`. A request goes to the disk only
+ * Takes catalog, lanes and disk; refuses with their codes, and with `spool_full`, `engine_unavailable`, `table_changed` and, if its database is moved, `spooling`. A request goes to the disk only
  * if it is certain that the database stored nothing of it, if the table stores each delivery once, or if its rows go elsewhere (`into`), at
  * least once. Requests that arrive while a table switches between lane and disk wait for the switch (spool/table-order.ts). Nothing is ever
  * stored in the database on the basis of the last known catalog.
@@ -106,6 +106,7 @@ export class Spooling {
   }
 
   admit(target: Target, expected: ExpectedRequest): void {
+    if (this.#isLeaving(target)) throw new Refused('spooling');
     const gate = this.#gateOf(target);
     if (gate === null) return this.#stages.lanes.admit(target, expected);
     if (gate.state === 'open') {
@@ -121,6 +122,8 @@ export class Spooling {
   }
 
   submit(rows: Rows, arrival: Arrival, body: Buffer): Promise<Outcome | Spooled> {
+    if (this.#isLeaving(rows.target))
+      return Promise.resolve({ kind: 'aborted', refusal: refusal('spooling') });
     const gate = this.#gateOf(rows.target);
     if (gate !== null) {
       if (gate.state !== 'open' || !this.#isCurrent(rows.target))
@@ -185,6 +188,13 @@ export class Spooling {
   #gateOf(target: Target): TableGate | null {
     if (!isSpooling(target, this.#stages.settings)) return null;
     return this.#spoolOf(target.database)?.gateOf(target.oid) ?? null;
+  }
+
+  /** Its database is being moved, and its last requests are being handed over, which none overtakes. */
+  #isLeaving({ database, oid, spool }: Target): boolean {
+    if (spool?.isMoved !== true) return false;
+    const gate = this.#spoolOf(database)?.knownGate(oid) ?? null;
+    return gate !== null && gate.state !== 'open';
   }
 
   #spoolOf(database: string): DiskSpool | null {

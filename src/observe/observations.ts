@@ -298,6 +298,13 @@ type WhatHappened =
       readonly reason: string;
       readonly place: string | null;
     }
+  /** Headgate stops, and so many requests at most are on its disk and not in the database. */
+  | {
+      readonly kind: 'spool.waiting';
+      readonly database: string;
+      readonly requests: number;
+      readonly folder: string;
+    }
   /** The disk of the spool has failed; reported once for consecutive failures of one kind. */
   | { readonly kind: 'spool.failed'; readonly database: string; readonly reason: string }
   /** The disk of the spool works again, after so many failures. */

@@ -12,8 +12,8 @@ import { Drainer } from './drainer.ts';
 import { encodeRequest, encodeTable } from './kept-request.ts';
 import { KeptTables } from './kept-tables.ts';
 
-test('spooled requests of another database of the same name stay on the disk until that answers', async () => {
-  const kept = await DatabaseSpool.open({
+const openSpool = () =>
+  DatabaseSpool.open({
     database: 'dev',
     folder: 'root/dev',
     files: new ModelFiles(),
@@ -27,17 +27,21 @@ test('spooled requests of another database of the same name stay on the disk unt
     ageMsMax: Infinity,
     observe: () => undefined,
   });
+
+const head = {
+  method: 'POST',
+  requestTarget: '/',
+  rawHeaders: [],
+  arrivedAtMs: 1,
+  remoteAddress: '::1',
+};
+
+test('spooled requests of another database of the same name stay on the disk until that answers', async () => {
+  const kept = await openSpool();
   kept.home = 'server, 5';
   const target = targetOf({ oid: 7 });
   const gate = kept.gateOf(7);
   gate.fill(0);
-  const head = {
-    method: 'POST',
-    requestTarget: '/',
-    rawHeaders: [],
-    arrivedAtMs: 1,
-    remoteAddress: '::1',
-  };
   await kept.append(target, gate, encodeRequest(head, Buffer.from('{"n":1}')));
   let home = 'server, 6';
   const client = {
@@ -72,6 +76,62 @@ test('spooled requests of another database of the same name stay on the disk unt
   await until(() => drainer.held.all.length === 0);
   await drainer.close();
   await kept.close();
+});
+
+test('spooled requests of tables that were moved are handed over to what they are now, each once', async () => {
+  const kept = await openSpool();
+  kept.home = 'server, 5';
+  // What was 7 is 9, what was 9 is 7, and 8 was not moved.
+  for (const oid of [7, 9, 8]) {
+    const gate = kept.gateOf(oid);
+    gate.fill(0);
+    await kept.append(targetOf({ oid }), gate, encodeRequest(head, Buffer.from(`{"was":${oid}}`)));
+  }
+  const moved = [
+    ['server, 5', 7, 9],
+    ['server, 5', 9, 7],
+  ];
+  const client = {
+    query: async () => ({ rows: [{ home: 'other, 1', relation: '9', position: '1', moved }] }),
+    release: () => undefined,
+  };
+  const handed: unknown[] = [];
+  const drainer = new Drainer(kept, {
+    database: 'dev',
+    engine: { unavailable: null },
+    catalog: {
+      current: (_: string, oid: number) => targetOf({ oid }),
+      isWatching: () => true,
+      refresh: () => Promise.resolve(),
+    },
+    pools: { connect: async () => client } as unknown as CommitPools,
+    commit: {
+      handOver: async ({ target, members }: Group, { first, last }) => {
+        handed.push([
+          target.oid,
+          members.map(({ documents }) => documents.bytes.toString()).join(),
+          first,
+          last,
+        ]);
+        return { kind: 'committed' };
+      },
+    },
+    throttle: { groupRows: () => 10, rest: () => Promise.resolve(), record: () => undefined },
+    observe: () => undefined,
+    clock: () => 0,
+  });
+  await until(() => handed.length > 0 && drainer.held.all.length > 0);
+  assert.equal(drainer.waiting, 1);
+  await drainer.close();
+  await kept.close();
+  assert.equal(handed.length, 1);
+  const [[oid, body, ...range]] = handed as [[number, string, bigint, bigint]];
+  assert.match(body, /\{"was":9\}/);
+  assert.deepEqual([oid, ...range], [7, 1n, 2n]);
+  assert.deepEqual(
+    drainer.held.all.map((it) => it.oid),
+    [8],
+  );
 });
 
 test('what segments of version 1 say of their tables is kept while they cannot be read again', async () => {

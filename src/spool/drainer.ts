@@ -31,6 +31,10 @@ interface HandOverProgress extends HandOverInProgress {
   readonly spool: Spool;
   /** headgate.home() of the database that has answered. */
   readonly home: string;
+  /** The same, or of the database from which its tables were moved there: what the requests were kept for. */
+  readonly keptFor: string;
+  /** The tables that were moved, their oids there by those in the requests; null: they were not. */
+  readonly moved: ReadonlyMap<number, number> | null;
   readonly tables: KeptTables;
   /** Everything before has arrived, or belongs to tables for which it never will. */
   place: ReadPosition;
@@ -129,7 +133,7 @@ export class Drainer implements Closable {
   }
 
   async #progressOf(spool: Spool): Promise<HandOverProgress> {
-    const { home, positions } = await readArrived(
+    const { home, positions, moved } = await readArrived(
       this.#stages.pools,
       this.#kept.database,
       spool.id,
@@ -145,9 +149,12 @@ export class Drainer implements Closable {
     if (isOther || known === undefined) await tables.read(spool);
     // A database that was restored to an earlier state no longer has what it had.
     const isBack = [...(known?.positions ?? [])].some(([oid, it]) => it > (positions.get(oid) ?? 0n));
+    const from = isOther || known === undefined ? await this.#movedFrom(spool, tables, moved) : known.keptFor;
     const progress: HandOverProgress = {
       spool,
       home,
+      keptFor: from ?? home,
+      moved: moved.get(from ?? home) ?? null,
       positions: new Map(positions),
       tables,
       slow: known?.slow ?? new Map<number, SlowTables>(),
@@ -157,19 +164,35 @@ export class Drainer implements Closable {
     return progress;
   }
 
+  /** headgate.home() of the database that its first requests were kept for, if its tables were moved here; null: they were not. */
+  async #movedFrom(
+    spool: Spool,
+    tables: KeptTables,
+    moved: ReadonlyMap<string, unknown>,
+  ): Promise<string | null> {
+    if (moved.size === 0) return null;
+    for await (const record of spool.requests(beginning, () => true)) {
+      const home = tables.of(record)?.home;
+      if (home !== undefined) return moved.has(home) ? home : null;
+    }
+    return null;
+  }
+
   /** `only`: a table whose gate is held for this; null: all tables. */
   async #pass(progress: HandOverProgress, blocked: Set<number>, only: number | null): Promise<void> {
-    const { spool, positions } = progress;
+    const { spool } = progress;
     const waiting = new Map<number, TableHandOver>();
     const held: HandOverMemory = { bytes: 0 };
     let before = progress.place;
     // A table that was left out of a spool before this one is left out here, too.
-    const isLeftOut = spool.segments.some(({ last }) => [...last.keys()].some((oid) => blocked.has(oid)));
+    const isLeftOut = spool.segments.some(({ last }) =>
+      [...last.keys()].some((oid) => blocked.has(oidHere(progress, oid))),
+    );
     let resume: ReadPosition | null = isLeftOut ? before : null;
     const wanted = (oid: number, sequence: bigint): boolean =>
       (only === null || oid === only) &&
-      sequence > (positions.get(oid) ?? 0n) &&
-      !blocked.has(oid) &&
+      sequence > arrivedOf(progress, oid) &&
+      !blocked.has(oidHere(progress, oid)) &&
       !this.held.has(spool, oid);
     const look = (table: TableHandOver, isOn: boolean): void => {
       if (isOn || table.began === null) return;
@@ -181,12 +204,14 @@ export class Drainer implements Closable {
       for (const table of waiting.values()) look(table, await table.flush());
     };
     try {
-      const locked = (segment: Segment) => this.held.holdLocked(progress, segment);
+      const locked = (segment: Segment) =>
+        this.held.holdLocked(progress, segment, (oid) => arrivedOf(progress, oid));
       for await (const record of spool.requests(before, wanted, locked)) {
         if (this.#closing.signal.aborted) break;
         const name = progress.tables.of(record);
-        if (!this.held.isOurs(progress, record.oid, name)) continue;
-        const table = this.#tableFor(waiting, progress, name, held);
+        const here = oidHere(progress, record.oid);
+        if (!this.held.isOurs(progress, record.oid, name, here !== none)) continue;
+        const table = this.#tableFor(waiting, progress, { ...name, oid: here }, held);
         table.push(record, before);
         before = record.place;
         if (table.isFull) look(table, await table.next());
@@ -248,6 +273,22 @@ export class Drainer implements Closable {
       });
   }
 
+  /** How many requests of the database are on the disk, at most: a file may also hold some that have arrived. */
+  get waiting(): number {
+    return this.#kept.spools.reduce((sum, spool) => sum + this.#waitingOf(spool), 0);
+  }
+
+  #waitingOf(spool: Spool): number {
+    const progress = this.#progress.get(spool);
+    const arrived = (oid: number) => (progress === undefined ? 0n : arrivedOf(progress, oid));
+    const ofSegment = ({ last, counts }: Segment) =>
+      [...last].reduce(
+        (sum, [oid, sequence]) => sum + (sequence > arrived(oid) ? (counts.get(oid)?.requests ?? 0) : 0),
+        0,
+      );
+    return spool.segments.reduce((sum, segment) => sum + ofSegment(segment), 0);
+  }
+
   #toldOf(oid: number): SpooledTable | null {
     for (const { tables } of this.#progress.values()) {
       const table = tables.last(oid);
@@ -268,7 +309,8 @@ export class Drainer implements Closable {
 
   #hasArrived(spool: Spool, { oid }: TableGate): boolean {
     if (this.held.has(spool, oid)) return true;
-    const position = this.#progress.get(spool)?.positions.get(oid) ?? 0n;
+    const progress = this.#progress.get(spool);
+    const position = progress === undefined ? 0n : arrivedOf(progress, oid);
     return spool.segments.every(({ last }) => (last.get(oid) ?? 0n) <= position);
   }
 
@@ -277,12 +319,25 @@ export class Drainer implements Closable {
     for (const spool of this.#kept.spools) {
       const progress = this.#progress.get(spool);
       if (progress !== undefined)
-        await spool.forget((oid) => (this.held.has(spool, oid) ? 0n : (progress.positions.get(oid) ?? 0n)));
+        await spool.forget((oid) => (this.held.has(spool, oid) ? 0n : arrivedOf(progress, oid)));
       if (spool.segments.length > 0 || spool === this.#kept.own) continue;
       await this.#kept.remove(spool);
       this.#progress.delete(spool);
     }
   }
+}
+
+/** No table. */
+const none = 0;
+
+/** The table that requests of `oid` are handed over to. */
+function oidHere({ moved }: Pick<HandOverProgress, 'moved'>, oid: number): number {
+  return moved === null ? oid : (moved.get(oid) ?? none);
+}
+
+/** The last request of `oid` that has arrived. */
+function arrivedOf(progress: Pick<HandOverProgress, 'moved' | 'positions'>, oid: number): bigint {
+  return progress.positions.get(oidHere(progress, oid)) ?? 0n;
 }
 
 function earlier(one: ReadPosition | null, other: ReadPosition): ReadPosition {

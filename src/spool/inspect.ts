@@ -32,6 +32,8 @@ export interface SegmentReport {
 }
 
 export interface FoundRequest {
+  /** The id of its spool. */
+  readonly spool: string;
   readonly sequence: bigint;
   readonly oid: number;
   /** null: nothing readable tells. */
@@ -119,7 +121,8 @@ async function inspect(
         for (const one of apart({ first: sequence - BigInt(count - 1), last: sequence, payload })) {
           const request = decodeRequest(one.payload);
           const table = target === null ? (described.get(oid) ?? null) : decodeTable(target);
-          if (request !== null) found({ sequence: one.last, oid, table, ...request });
+          if (request !== null)
+            found({ spool: header.spool.toString('hex'), sequence: one.last, oid, table, ...request });
         }
     }
     return { ...about, header, requests, damaged, opens: key !== null };

@@ -80,9 +80,8 @@ interface StuckTable {
 /** What is known of their spool. */
 interface HeldIn {
   readonly spool: Spool;
-  /** headgate.home() of the database that has answered. */
-  readonly home: string;
-  readonly positions: ReadonlyMap<number, bigint>;
+  /** headgate.home() of the database that they must have been kept for. */
+  readonly keptFor: string;
 }
 
 const noKey = 'the master key that they were sealed with is not here';
@@ -106,21 +105,29 @@ export class HeldRequests {
     return this.#held.has(`${id}/${oid}`);
   }
 
-  /** Whether requests belong to the database that has answered; if not, they are held. */
-  isOurs({ spool, home }: HeldIn, oid: number, table: SpooledTable | null): table is SpooledTable {
-    if (table?.home === home) return true;
+  /** Whether requests belong to the database that has answered; if not, they are held. `isHere`: so does their table. */
+  isOurs(
+    { spool, keptFor }: HeldIn,
+    oid: number,
+    table: SpooledTable | null,
+    isHere: boolean,
+  ): table is SpooledTable {
+    if (table?.home === keptFor && isHere) return true;
     const isForeign = table !== null;
-    const reason = isForeign
-      ? 'they were kept for another database of this name'
-      : 'the description of their table cannot be read';
+    const reason =
+      table === null
+        ? 'the description of their table cannot be read'
+        : table.home === keptFor
+          ? 'they were kept for a table that was not moved here'
+          : 'they were kept for another database of this name';
     this.#hold({ spool, oid, isForeign, reason });
     return false;
   }
 
   /** Those of a segment that cannot be opened. */
-  holdLocked({ spool, positions }: HeldIn, { last }: Segment): void {
+  holdLocked({ spool }: HeldIn, { last }: Segment, arrived: (oid: number) => bigint): void {
     for (const [oid, sequence] of last)
-      if (sequence > (positions.get(oid) ?? 0n)) this.#hold({ spool, oid, isForeign: false, reason: noKey });
+      if (sequence > arrived(oid)) this.#hold({ spool, oid, isForeign: false, reason: noKey });
   }
 
   release(spool: Spool): void {

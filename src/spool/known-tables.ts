@@ -3,6 +3,7 @@
  * database knows which senders to accept. Counts as none if it cannot be opened, or is from the future. Takes what the catalog has confirmed;
  * tells the catalog. Rejects with the system's errors.
  */
+import { chown, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { CatalogRow } from '../catalog/catalog-rows.ts';
 import type { Catalog } from '../catalog/catalog.ts';
@@ -41,6 +42,8 @@ export async function writeKnown(
   await realFiles.remove(next).catch(() => {});
   const file = await realFiles.create(next);
   try {
+    // As the folder, if root writes what another user's Headgate reads.
+    if (process.getuid?.() === 0) await chownAs(folder, next);
     await file.write([Buffer.from(seal(JSON.stringify(known), identityOf(database)))], 0);
     await file.sync();
   } finally {
@@ -48,6 +51,11 @@ export async function writeKnown(
   }
   await realFiles.rename(next, join(folder, name));
   await realFiles.syncFolder(folder);
+}
+
+async function chownAs(folder: string, path: string): Promise<void> {
+  const { uid, gid } = await stat(folder);
+  await chown(path, uid, gid);
 }
 
 /** null: there is no file, or none that is trusted. */

@@ -133,6 +133,11 @@ export class Spools implements Closable {
     this.#closed = true;
     await Promise.all(this.#running.values());
     for (const { drainer } of this.#databases.values()) await drainer.close();
+    for (const [database, { drainer }] of this.#databases) {
+      const { waiting: requests } = drainer;
+      if (requests > 0)
+        this.#parts.observe({ kind: 'spool.waiting', database, requests, folder: this.#folderOf(database) });
+    }
     for (const { kept } of this.#databases.values()) await kept.close();
   }
 

@@ -17,7 +17,7 @@ import type { Target } from '../types/target.ts';
 
 /** Whether requests for a table are kept while its database is unreachable. */
 export function isSpooling({ spool }: Pick<Target, 'spool'>, settings: Pick<Settings, 'spool'>): boolean {
-  return (spool?.mode ?? settings.spool) === 'fallback';
+  return spool?.isMoved !== true && (spool?.mode ?? settings.spool) === 'fallback';
 }
 
 export type GateState = 'open' | 'filling' | 'spooling' | 'emptying';

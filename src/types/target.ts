@@ -81,6 +81,8 @@ export interface SnsTopics {
 export interface SpoolChoice {
   /** `fallback`: they are kept on Headgate's own disk. null: as the setting says. */
   readonly mode: 'off' | 'fallback' | null;
+  /** `headgate move` has closed its database: nothing is kept any more. */
+  readonly isMoved?: boolean | undefined;
   /** The HTTP status of a request that was kept. */
   readonly status: 200 | 202;
 }

@@ -223,6 +223,53 @@ suite('headgate move moves a database', () => {
     },
   );
 
+  test(
+    'after headgate move the source keeps no request on its disk, and the target gets what was there',
+    { timeout: 180_000 },
+    async (t) => {
+      const there = await elsewhere(t);
+      const dataDir = await temporaryFolder(t);
+      const before = await startHeadgate(t, { dataDir });
+      const client = await before.client(t);
+      // So that oids there are others.
+      await client.query(`CREATE TABLE first (data JSONB) WITH (connector = 'webhook');
+        CREATE TABLE kept (data JSONB) WITH (connector = 'webhook', spool = 'fallback', spool_status = '200');
+        CREATE TABLE other (data JSONB) WITH (connector = 'webhook', spool = 'fallback')`);
+      const stored = ({ headers }: { headers: Headers }) => headers.get('headgate-stored');
+      await within(5_000, async () => assert.ok(existsSync(join(dataDir, 'spool', 'dev', 'tables.sealed'))));
+      await client.query('BEGIN; LOCK TABLE kept, other IN EXCLUSIVE MODE');
+      for (const table of ['kept', 'other', 'kept'])
+        assert.equal(stored(await before.post(`dev/public/${table}`, `{"to":"${table}"}`)), 'spool');
+      await before.signal('SIGKILL');
+      const moved = await move(dataDir, there.url);
+      assert.equal(moved.code, 0, moved.stderr);
+      assert.match(moved.stderr, /: 3 requests are only in .*spool: /);
+
+      const old = await startHeadgate(t, { dataDir });
+      await within(10_000, async () => {
+        const { status, headers } = await old.post('dev/public/kept', '{"to":"nobody"}');
+        assert.deepEqual([status, stored({ headers })], [503, null]);
+      });
+      await old.signal('SIGTERM');
+      assert.match(old.stderr, /"requests":3,"folder":"[^"]*","kind":"spool\.waiting"/);
+
+      const env = { HEADGATE_DATABASE_URL: there.url, HEADGATE_MASTER_KEY: await keyOf(dataDir) };
+      const folder = join(dataDir, 'spool');
+      const settings = ['--data-dir', await temporaryFolder(t)];
+      const drained = await run(process.execPath, [cli, 'spool', 'drain', folder, ...settings], {
+        env: { ...process.env, ...env },
+      });
+      assert.equal(drained.code, 0, drained.stderr);
+      const rows = async () =>
+        (
+          await there.client.query<{ to: string }>(
+            `SELECT data ->> 'to' AS to FROM public.kept UNION ALL SELECT 'in ' || (data ->> 'to') FROM public.other ORDER BY 1`,
+          )
+        ).rows.map(({ to }) => to);
+      assert.deepEqual(await rows(), ['in other', 'kept', 'kept']);
+    },
+  );
+
   const some = sampledTests(2, 3);
 
   some(

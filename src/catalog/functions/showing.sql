@@ -83,7 +83,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
       CROSS JOIN LATERAL headgate.placed(w.relation, i.value) AS p (name) WHERE p.name IS NOT NULL), ' ')
     || E'WITH (\n  ' || (
       SELECT string_agg(format('%s = %L', o.key, o.value), E',\n  ' ORDER BY o.key <> 'connector', o.key)
-      FROM jsonb_each_text(w.options || headgate.document_option(w.relation, w.options, w.document, w.includes || headgate.private_places(w.relation)) || headgate.distribution(w.relation)
+      FROM jsonb_each_text(w.options - 'moved' || headgate.document_option(w.relation, w.options, w.document, w.includes || headgate.private_places(w.relation)) || headgate.distribution(w.relation)
         || jsonb_strip_nulls(jsonb_build_object('collect_into', headgate.placed(w.relation, w.collect), 'private', (
           SELECT string_agg(quote_ident(p.name), ', ' ORDER BY p.position)
           FROM unnest(headgate.private_columns(w.relation)) WITH ORDINALITY AS p (name, position)), 'into', (

@@ -5,6 +5,7 @@
  *   look      what cannot be moved is listed; nothing has been touched
  *   make      schemas, types, functions, tables, and the marks of the move: one transaction
  *   copy      table by table, while Headgate accepts requests; then indexes
+ *   drain     Headgate keeps no more requests of the source on its disk, and hands over what is there
  *   close     the source accepts no more writes: its webhooks answer 503
  *   complete  rows written meanwhile, then views, foreign keys, triggers, rights, and Headgate's own rows: one transaction,
  *             which makes the tables webhook tables in the target
@@ -22,7 +23,17 @@ import { createSealing } from '../../secrets/sealing.ts';
 import { plainSession } from '../../kit/plain-settings.ts';
 import { limits } from '../../config/limits.ts';
 import type { Settings } from '../../config/settings.ts';
-import { copyHeadgate, deliveriesOf, prepareHeadgate, unopened } from './headgate-rows.ts';
+import { readOnlyReason } from '../../engine/writability.ts';
+import { spoolFolder } from '../../spool/spool-folder.ts';
+import {
+  copyHeadgate,
+  deliveriesOf,
+  forgetTables,
+  markMoved,
+  prepareHeadgate,
+  unopened,
+  waitingIn,
+} from './headgate-rows.ts';
 import { copyAdded, copyNew, copyOld, inTransaction } from './rows.ts';
 import type { MovedTable, Sides } from './rows.ts';
 import { afterRows, beforeRows, keysAndIndexes, leftOut, sequenceValues, tables } from './source-sql.ts';
@@ -46,7 +57,8 @@ export async function move(
   leavesOut: boolean,
   report: MoveReport,
 ): Promise<void> {
-  const sealing = createSealing(masterKeys(settings));
+  const ring = masterKeys(settings);
+  const sealing = createSealing(ring);
   const engine = await openCommandEngine(settings);
   const open: Client[] = [];
   let there: Engine | null = null;
@@ -64,11 +76,20 @@ export async function move(
     const closed = await unopened(sides, sealing).catch(() => []);
     if (closed.length > 0) throw new MoveError(`the master key does not open: ${closed.join(', ')}`);
     await look(sides, leavesOut, report);
-    await moveAll(sides, report);
+    const folder = spoolFolder(settings);
+    const waiting = () => waitingIn(folder, source, ring);
+    await moveAll(sides, report, waiting);
     report.say(
       `done: start Headgate with --database-url naming the target and the same master key, and send the webhooks to it. The source stays
-read-only; to reopen it: SET default_transaction_read_only = off; ALTER DATABASE ${JSON.stringify(database)} RESET default_transaction_read_only`,
+read-only; to reopen it: SET default_transaction_read_only = off; ALTER DATABASE ${JSON.stringify(database)} RESET default_transaction_read_only;
+UPDATE headgate.webhook_table SET options = options - 'moved'`,
     );
+    await forgetTables(folder, database, source, sealing);
+    const left = await waiting();
+    if (left > 0)
+      report.warn(
+        `${left} requests are only in ${folder}: stop the Headgate of the source, and run headgate spool drain ${folder} with the settings of the target`,
+      );
   } finally {
     for (const client of open) await hangUp(client);
     await there?.close();
@@ -142,7 +163,7 @@ async function rolesThere({
   return { done: rows.filter(fits), left: rows.filter((it) => !fits(it)) };
 }
 
-async function moveAll(sides: Sides, report: MoveReport): Promise<void> {
+async function moveAll(sides: Sides, report: MoveReport, waiting: () => Promise<number>): Promise<void> {
   const { source, target } = sides;
   const steps = await marks(sides, report);
   const { rows: all } = await source.query<MovedTable>(tables);
@@ -159,6 +180,7 @@ async function moveAll(sides: Sides, report: MoveReport): Promise<void> {
     });
     report.say('indexes');
   }
+  await drainSource(source, report, waiting);
   await closeSource(source);
   report.say('the source accepts no more writes: its webhooks answer 503');
   for (const table of all) {
@@ -231,6 +253,25 @@ async function whyNotClosed(source: Client): Promise<string[]> {
   return rows.map(({ why }) => why);
 }
 
+/** Until the Headgates of the source have seen that they keep no more requests, and this machine's spool is empty; not for long: what is left is told. */
+async function drainSource(
+  source: Client,
+  report: MoveReport,
+  waiting: () => Promise<number>,
+): Promise<void> {
+  // An interrupted move has closed it.
+  if ((await readOnlyReason(source)) !== null) return;
+  await markMoved(source, true);
+  await delay(limits.moveMarkedMs);
+  const deadline = performance.now() + limits.moveDrainMs;
+  for (let told = false; performance.now() < deadline; told = true) {
+    const requests = await waiting();
+    if (requests === 0) return;
+    if (!told) report.say(`the spool hands over ${requests} requests`);
+    await delay(limits.moveMarkedMs);
+  }
+}
+
 /**
  * Closes a database for writing, permanently and for everybody: its default becomes read-only, and every older session is ended. From
  * then on Headgate answers 503 with Retry-After for its tables, and reading still works. Takes a connection, which stays open; throws
@@ -240,14 +281,17 @@ async function closeSource(source: Client): Promise<void> {
   await setReadOnly(source, true);
   try {
     await endOthers(source);
+    // Tables that have been made meanwhile.
+    await markMoved(source, true);
   } catch (error) {
     await reopenSource(source);
     throw error;
   }
 }
 
-function reopenSource(source: Client): Promise<void> {
-  return setReadOnly(source, false);
+async function reopenSource(source: Client): Promise<void> {
+  await setReadOnly(source, false);
+  await markMoved(source, false);
 }
 
 async function setReadOnly(source: Client, on: boolean): Promise<void> {
