@@ -46,6 +46,8 @@ export class DatabaseSpool implements Closable {
   readonly #gates = new Map<number, TableGate>();
   /** What this process has written about its tables, by oid. */
   readonly told = new Map<number, SpooledTable & Appendable>();
+  /** Tables that an earlier process has spooled, as long as it is not known since when. */
+  readonly undated = new Set<number>();
   #spools: Spool[] = [];
   #own: Spool | null = null;
   #opening: Promise<Spool> | null = null;
@@ -173,7 +175,10 @@ export class DatabaseSpool implements Closable {
   #takeOver(spool: Spool): void {
     for (const lost of spool.lost) this.health.damaged(lost);
     for (const { last } of spool.segments)
-      for (const oid of last.keys()) this.gateOf(oid).fill(madeAtMs(spool.id));
+      for (const oid of last.keys()) {
+        this.gateOf(oid).fill(madeAtMs(spool.id));
+        this.undated.add(oid);
+      }
   }
 
   /** Makes the segment that the first request goes to. Rejects with the system's errors. */

@@ -6,17 +6,18 @@ import { targetOf } from '../../test/support/rows.ts';
 import { until } from '../../test/support/until.ts';
 import type { CommitPools } from '../commit/commit-pools.ts';
 import { fixedKeys } from '../secrets/key-ring.ts';
+import type { Observe } from '../observe/observations.ts';
 import type { Group } from '../types/rows.ts';
 import { DatabaseSpool } from './database-spool.ts';
 import { Drainer } from './drainer.ts';
 import { encodeRequest, encodeTable } from './kept-request.ts';
 import { KeptTables } from './kept-tables.ts';
 
-const openSpool = () =>
+const openSpool = (files = new ModelFiles(), observe: Observe = () => undefined) =>
   DatabaseSpool.open({
     database: 'dev',
     folder: 'root/dev',
-    files: new ModelFiles(),
+    files,
     ring: fixedKeys(Buffer.alloc(32, 7)),
     segmentBytes: 4_096,
     bytesLeft: () => Infinity,
@@ -25,7 +26,7 @@ const openSpool = () =>
     clock: () => 0,
     nowMs: () => 0,
     ageMsMax: Infinity,
-    observe: () => undefined,
+    observe,
   });
 
 const head = {
@@ -132,6 +133,51 @@ test('spooled requests of tables that were moved are handed over to what they ar
     drainer.held.all.map((it) => it.oid),
     [8],
   );
+});
+
+test('spool.left counts from the first request that an earlier process has kept, not from when it began', async () => {
+  const files = new ModelFiles();
+  const before = await openSpool(files);
+  before.home = 'server, 5';
+  const arrivedAtMs = Date.now() - 100_000;
+  await before.append(
+    targetOf({ oid: 7 }),
+    before.gateOf(7),
+    encodeRequest({ ...head, arrivedAtMs }, Buffer.from('{"n":1}')),
+  );
+  await before.close();
+  const kept = await openSpool(files);
+  const left: number[] = [];
+  let position = '0';
+  const client = {
+    query: async () => ({ rows: [{ home: 'server, 5', relation: '7', position }] }),
+    release: () => undefined,
+  };
+  const drainer = new Drainer(kept, {
+    database: 'dev',
+    engine: { unavailable: null },
+    catalog: {
+      current: () => targetOf({ oid: 7 }),
+      isWatching: () => true,
+      refresh: () => Promise.resolve(),
+    },
+    pools: { connect: async () => client } as unknown as CommitPools,
+    commit: {
+      handOver: async (_: Group, { last }) => {
+        position = String(last);
+        return { kind: 'committed' };
+      },
+    },
+    throttle: { groupRows: () => 10, rest: () => Promise.resolve(), record: () => undefined },
+    observe: (it) => {
+      if (it.kind === 'spool.left') left.push(it.seconds);
+    },
+    clock: () => 0,
+  });
+  await until(() => left.length > 0);
+  assert.ok(Math.abs((left[0] ?? 0) - 100) < 30, String(left));
+  await drainer.close();
+  await kept.close();
 });
 
 test('what segments of version 1 say of their tables is kept while they cannot be read again', async () => {

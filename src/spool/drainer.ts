@@ -17,10 +17,11 @@ import type { Closable } from '../kit/closer.ts';
 import { limits } from '../config/limits.ts';
 import type { DatabaseSpool } from './database-spool.ts';
 import { HeldRequests, KeptTables } from './kept-tables.ts';
+import { apart, decodeRequest } from './kept-request.ts';
 import type { SpooledTable } from './kept-request.ts';
 import { beginning } from './spool.ts';
 import type { Segment } from './segment-files.ts';
-import type { ReadPosition, Spool } from './spool.ts';
+import type { ReadPosition, Spool, SpooledRequests } from './spool.ts';
 import type { TableGate } from './table-order.ts';
 import type { SlowTables } from './hand-over-failure.ts';
 import { TableHandOver } from './table-hand-over.ts';
@@ -211,6 +212,7 @@ export class Drainer implements Closable {
         const name = progress.tables.of(record);
         const here = oidHere(progress, record.oid);
         if (!this.held.isOurs(progress, record.oid, name, here !== none)) continue;
+        if (this.#kept.undated.delete(record.oid)) this.#date(record, arrivedOf(progress, record.oid));
         const table = this.#tableFor(waiting, progress, { ...name, oid: here }, held);
         table.push(record, before);
         before = record.place;
@@ -221,6 +223,13 @@ export class Drainer implements Closable {
       await endAll();
     }
     if (only === null && !this.#closing.signal.aborted) progress.place = resume ?? before;
+  }
+
+  /** A table that an earlier process has spooled does so since its first request that has not arrived. */
+  #date(record: SpooledRequests, arrived: bigint): void {
+    const first = apart(record).find((one) => one.first > arrived);
+    const request = first === undefined ? null : decodeRequest(first.payload);
+    if (request !== null) this.#kept.gateOf(record.oid).sinceMs = request.head.arrivedAtMs;
   }
 
   #tableFor(
@@ -260,8 +269,10 @@ export class Drainer implements Closable {
   }
 
   #opened(gate: TableGate): void {
-    const since = gate.sinceMs;
+    // Everything had arrived before.
+    const since = this.#kept.undated.has(gate.oid) ? null : gate.sinceMs;
     if (!gate.open()) return;
+    this.#kept.undated.delete(gate.oid);
     const { database } = this.#kept;
     const table = this.#current(gate.oid) ?? this.#toldOf(gate.oid);
     const seconds = since === null ? 0 : (Date.now() - since) / 1_000;
