@@ -33,13 +33,14 @@ export async function statusCommand(dataDir: string | null, json: boolean, io: C
   }
   const all = await Promise.all(found.map(describe));
   for (const { running, doors, ready } of all) {
-    const addresses = Object.fromEntries(doors.map(({ name, ...at }) => [name, addressOf(at)]));
-    if (json) io.print(jsonLine({ data_dir: running.dataDir, pid: running.pid, ...ready, doors: addresses }));
-    else {
+    if (json) {
+      const addresses = Object.fromEntries(doors.map(({ name, ...at }) => [name, addressOf(at)]));
+      io.print(jsonLine({ data_dir: running.dataDir, pid: running.pid, ...ready, doors: addresses }));
+    } else {
       io.print(
         `${running.dataDir}  (pid ${running.pid})  ${painted(io, ready.status === 'ready' ? 'good' : 'bad', ready.status)}${ready.reason === null ? '' : `: ${ready.reason}`}\n`,
       );
-      for (const [name, address] of Object.entries(addresses)) io.print(`  ${name.padEnd(8)} ${address}\n`);
+      for (const { name, ...at } of doors) io.print(`  ${name.padEnd(8)} ${shownAddress(at)}\n`);
     }
   }
   return all.every(({ ready }) => ready.status === 'ready') ? 0 : 1;
@@ -69,6 +70,13 @@ async function readiness(admin: DoorAt): Promise<ReadinessAnswer> {
   }
 }
 
+/** Where it listens, which is more than where this machine reaches it. */
+function shownAddress({ host, port }: Pick<DoorAt, 'host' | 'port'>): string {
+  const every = host === '::' ? '  (every address)' : host === '0.0.0.0' ? '  (every IPv4 address)' : '';
+  return `${urlHost(host)}:${port}${every}`;
+}
+
+/** Where this machine reaches it. */
 function addressOf({ host, port }: Pick<DoorAt, 'host' | 'port'>): string {
   return `${urlHost(reachable(host))}:${port}`;
 }

@@ -14,7 +14,7 @@ test('commands find a running Headgate from any folder', async (t) => {
   const headgate = (...args: string[]) => run(process.execPath, [cli, ...args], { cwd: elsewhere, env });
 
   assert.equal((await headgate('status')).code, 3);
-  const one = await startHeadgate(t, { env: { HOME: home } });
+  const one = await startHeadgate(t, { env: { HOME: home }, args: ['--listen-host=0.0.0.0'] });
 
   await t.test('headgate status shows data directory, process and ports', async () => {
     const { code, stdout } = await headgate('status', '--json');
@@ -29,6 +29,9 @@ test('commands find a running Headgate from any folder', async (t) => {
       [said.data_dir, said.pid, said.status, said.doors.sql],
       [one.dataDir, one.child.pid, 'ready', `127.0.0.1:${one.ports.sql.port}`],
     );
+    const { port } = one.ports.listen;
+    const people = (await headgate('status')).stdout;
+    assert.ok(people.includes(`  listen   0.0.0.0:${port}  (every IPv4 address)\n`), people);
   });
 
   await t.test(
