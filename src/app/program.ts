@@ -17,6 +17,7 @@ import { resolveSettings } from '../config/resolve-settings.ts';
 import { settingsTable } from '../config/settings.ts';
 import type { ResolvedSettings, SettingName, Settings, SocketName } from '../config/settings.ts';
 import { registerCommands } from '../cli/register.ts';
+import { within } from '../kit/promises.ts';
 import { wantsColours } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import type { Readiness, Stopped } from './service.ts';
@@ -172,6 +173,8 @@ async function whenReady(
   wait: (reason: string) => void,
 ): Promise<void> {
   if (waiting === null) return tell();
+  // Mostly the catalog is still being read, or made.
+  if ((await within(limits.readyTellMs, ready, null)) === true) return tell();
   wait(waiting);
   void ready.then((is) => (is ? tell() : undefined));
 }

@@ -99,6 +99,8 @@ export const limits = {
   engineHeartbeatMs: 5_000,
   /** How often a Headgate that has started without its database looks whether it is ready, in ms. */
   readyLookMs: 100,
+  /** How long it waits for that before it says that it is not ready, in ms. */
+  readyTellMs: 1_500,
   /** How often Headgate looks for signs that rows cannot be written, in ms … */
   writeLookMs: 2_000,
   /** … the shortest pause between two probes of an engine that could write, in ms … */
