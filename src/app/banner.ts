@@ -1,7 +1,7 @@
 /** What `headgate start` prints once its doors are open: their addresses, and a first table and request to try. */
 import type { GatewayService } from './gateway-main.ts';
 import type { Service } from './service.ts';
-import { gatewayAsks, sqlDoorAsks } from '../host/door-settings.ts';
+import { gatewayAsks, gatewayIsClosed, gatewayIsOpen } from '../host/door-settings.ts';
 import { consoleUrl, nameOfHost } from '../host/running.ts';
 import { urlHost } from '../kit/address.ts';
 import type { Settings } from '../config/settings.ts';
@@ -26,7 +26,8 @@ ${addresses(service, settings, consoleLineOf(service, terminal))}
   const psql = psqlOf(service);
   const database = service.engine.defaultDatabase;
   const webhook = `${schemeOf(settings.listenTlsCert)}://${nameOfHost(listen.host)}:${listen.port}/webhook/${database}/public/github_events`;
-  const token = settings.gatewayToken === null ? '' : " -H 'authorization: Bearer <token>'";
+  const token =
+    settings.gatewayToken === null && !gatewayIsClosed(settings) ? '' : " -H 'authorization: Bearer <token>'";
   const withoutPsql = `curl${token} ${schemeOf(settings.gatewayTlsCert)}://${nameOfHost(gateway.host)}:${gateway.port}/v1/sql`;
   return `${head}${note === null ? '' : `Before the first table: ${note}.\n\n`}Try it: a table,
 
@@ -98,9 +99,13 @@ function addresses(service: Service, settings: Settings, consoleLine: string): s
 `;
 }
 
-/** Whoever has set a password may expect that it closes this door, too. */
-const openGateway = (settings: Settings): string =>
-  sqlDoorAsks(settings) && !gatewayAsks(settings) ? '  (asks for no credential: EVENTS_API_TOKEN)' : '';
+const asksNobody = '  (asks for no credential: EVENTS_API_TOKEN)';
+
+/** Whoever has set a password, here or in a server of their own, may expect that it closes this door, too. */
+function openGateway(settings: Settings): string {
+  if (gatewayIsClosed(settings)) return '  (closed until EVENTS_API_TOKEN is set)';
+  return gatewayIsOpen(settings) ? asksNobody : '';
+}
 
 /** A link is a credential: it is not printed if only a file or a log collector reads the output. */
 function consoleLineOf({ console, doors: { admin } }: Service, terminal: boolean): string {
@@ -137,7 +142,7 @@ export function gatewayBanner({ gateway, databases }: GatewayService, settings: 
 The events gateway is ready (${databases.join(', ')}).
 
   events  ${scheme}://${host}:${port}/v1/events?name=<table>
-  SQL     ${scheme}://${host}:${port}/v1/sql
+  SQL     ${scheme}://${host}:${port}/v1/sql${gatewayAsks(settings) ? '' : asksNobody}
 
 Try it: a table, an event, and its row.
 

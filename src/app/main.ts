@@ -23,6 +23,7 @@ import { readPlans } from '../deliver/plan.ts';
 import { Deliveries } from '../deliver/service.ts';
 import { hold } from '../keep/statements.ts';
 import { Endpoints } from '../ddl/endpoints.ts';
+import { gatewayIsClosed } from '../host/door-settings.ts';
 import { doorAt, writePorts } from '../host/ports.ts';
 import { awaitReady, stopService } from './service.ts';
 import type { DoorGuards } from './door-guards.ts';
@@ -247,6 +248,7 @@ async function openEvents(
     : externalDatabases(others, context, closer, tracer);
   const gateway = await openGateway({
     ...doorOptions(settings, deps.guards.gateway),
+    closed: gatewayIsClosed(settings),
     version,
     databases: {
       database: own ? (name) => name ?? engine.defaultDatabase : (name) => engineOf(others, name).name,

@@ -13,7 +13,7 @@ import { limits } from '../config/limits.ts';
 import type { Settings } from '../config/settings.ts';
 import { trialMessage } from '../alerts/message.ts';
 import { problemsOf } from '../host/check-settings.ts';
-import { gatewayAsks, sqlDoorAsks } from '../host/door-settings.ts';
+import { gatewayIsClosed, gatewayIsOpen } from '../host/door-settings.ts';
 import { senderOf } from '../senders/senders.ts';
 import { diskSpace, flushTime } from '../host/disk-space.ts';
 import { doorsOf, takenPorts } from '../host/ports.ts';
@@ -114,10 +114,16 @@ async function settingsFindings(settings: Settings, where: Where | null): Promis
   return [found('settings', 'ok', 'start would accept them'), ...gatewayFindings(settings)];
 }
 
-/** If somebody has closed the SQL port, the gateway is the way around that. */
+/** If somebody has closed the SQL port, or runs a server that asks for passwords, the gateway is the way around that. */
 function gatewayFindings(settings: Settings): DoctorFinding[] {
-  if (gatewayAsks(settings) || !sqlDoorAsks(settings)) return [];
-  const says = `the events gateway on ${settings.gatewayHost}:${settings.gatewayPort} runs SQL for whoever reaches it, without a credential: HEADGATE_SQL_PASSWORD is for the SQL port, EVENTS_API_TOKEN for the gateway`;
+  const { gatewayHost: host, gatewayPort: port, databaseUrl } = settings;
+  if (gatewayIsClosed(settings))
+    return [
+      found('gateway', 'ok', `the events gateway on ${host}:${port} is closed until EVENTS_API_TOKEN is set`),
+    ];
+  if (!gatewayIsOpen(settings)) return [];
+  const password = databaseUrl === null ? 'HEADGATE_SQL_PASSWORD' : 'the password of your server';
+  const says = `the events gateway on ${host}:${port} runs SQL for whoever reaches it, without a credential: ${password} is for the SQL port, EVENTS_API_TOKEN for the gateway`;
   return [found('gateway', 'look', says)];
 }
 

@@ -210,7 +210,7 @@ export const settingsTable = {
     'TOKEN',
     null,
     token,
-    'bearer token that the events gateway requires; without one every client on loopback can run SQL there, also with HEADGATE_SQL_PASSWORD, unless HEADGATE_GATEWAY_TLS_CLIENT_CA requires a certificate',
+    'bearer token that the events gateway requires; without one every client on loopback can run SQL there, also with HEADGATE_SQL_PASSWORD, unless HEADGATE_GATEWAY_TLS_CLIENT_CA requires a certificate, and with HEADGATE_DATABASE_URL nobody can',
     true,
     'EVENTS_API_TOKEN',
   ),
@@ -248,7 +248,7 @@ export const settingsTable = {
     'BOOL',
     false,
     bool,
-    'allow the SQL port and the admin port beyond loopback without credentials of their own',
+    'allow the SQL port, the admin port and the events gateway without credentials of their own: beyond loopback, and the gateway in front of HEADGATE_DATABASE_URL also on it',
   ),
   masterKey: setting<string | null>(
     null,

@@ -112,6 +112,14 @@ test('the gateway requires the token if one is set', () => {
   }
 });
 
+test('a gateway that is closed lets in tokens of CREATE TOKEN alone', () => {
+  const guard = new RequestGuard({ ...closed, closed: true });
+  assert.match(guard.refusesToken(undefined)?.message ?? '', /EVENTS_API_TOKEN is set/);
+  assert.equal(guard.refusesToken('Bearer anything')?.code, 'token_required');
+  assert.equal(guard.scopedToken('Bearer hgt_1'), 'hgt_1');
+  assert.equal(new RequestGuard({ ...closed, closed: true, token: 's3' }).refusesToken('Bearer s3'), null);
+});
+
 test("the gateway looks up a bearer value in the form of CREATE TOKEN, unless it is the setting's token", () => {
   const own = `hgt_${'0'.repeat(64)}`;
   const scoped = (token: string | null, header?: string) =>

@@ -14,6 +14,8 @@ import type { ShownToken } from './tokens.ts';
 
 export interface GuardOptions extends OwnNames {
   readonly token: string | null;
+  /** Without a token nobody is let in but by a token of CREATE TOKEN. */
+  readonly closed?: boolean;
   /** Decides who may connect and how often, and identifies the client behind a proxy. */
   readonly gate: Admission;
 }
@@ -21,11 +23,13 @@ export interface GuardOptions extends OwnNames {
 export class RequestGuard {
   readonly #gate: Admission;
   readonly #token: Buffer | null;
+  readonly #closed: boolean;
   readonly #pages: AllowedPages;
 
   constructor(options: GuardOptions) {
     this.#gate = options.gate;
     this.#token = options.token === null ? null : digest(options.token);
+    this.#closed = options.closed === true;
     this.#pages = new AllowedPages(options);
   }
 
@@ -66,7 +70,7 @@ export class RequestGuard {
   }
 
   refusesToken(authorization: string | undefined): Refusal | null {
-    if (this.#token === null) return null;
+    if (this.#token === null) return this.#closed ? refusal('token_required', notOpened) : null;
     const given = bearerOf(authorization);
     if (given !== undefined && this.#isToken(given)) return null;
     return refusal(
@@ -80,6 +84,9 @@ export class RequestGuard {
     return this.#token !== null && timingSafeEqual(digest(given), this.#token);
   }
 }
+
+const notOpened =
+  'this gateway is in front of a PostgreSQL that asks for a password, and is closed until EVENTS_API_TOKEN is set (HEADGATE_INSECURE=true opens it to whoever reaches it)';
 
 const onlyEvents =
   'with a token of CREATE TOKEN there is POST /v1/events or, FOR SELECT, GET /v1/events, and nothing else';

@@ -51,7 +51,7 @@ export class GatewayHttp implements HttpHandler<GatewayExchange> {
     this.#routeOfPost = remembered((target) => routeOf('POST', target), limits.eventsTargetsMax);
     this.#eventOf = remembered((target) => readEvent(target, databases.database), limits.eventsTargetsMax);
     this.#guard = new RequestGuard({ ...options, secure: tls !== null });
-    this.#document = JSON.stringify(openapiDocument(version, token !== null));
+    this.#document = JSON.stringify(openapiDocument(version, token !== null || options.closed === true));
   }
 
   exchange(incoming: Incoming): GatewayExchange {

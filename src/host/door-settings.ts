@@ -81,6 +81,20 @@ export function gatewayAsks(settings: Settings): boolean {
   return settings.gatewayToken !== null || asksForCertificate(settings, 'gateway');
 }
 
+/**
+ * Whether the gateway of `headgate start` lets nobody in but tokens of CREATE TOKEN: its SQL would run as Headgate's role in a server that asks everybody
+ * else for a password.
+ */
+export function gatewayIsClosed(settings: Settings): boolean {
+  return settings.databaseUrl !== null && !settings.insecure && !gatewayAsks(settings);
+}
+
+/** Whether the gateway of `headgate start` is open to whoever reaches it, although the SQL port is not. */
+export function gatewayIsOpen(settings: Settings): boolean {
+  if (gatewayAsks(settings) || gatewayIsClosed(settings)) return false;
+  return settings.databaseUrl !== null || sqlDoorAsks(settings);
+}
+
 /** null: there is no password. */
 export async function sqlPassword(settings: Settings): Promise<string | null> {
   const { sqlPassword: password, sqlPasswordFile: file, databaseUrl } = settings;

@@ -48,7 +48,7 @@ const urlOf = ({ port }: TcpServer, secret = password) =>
   `postgresql://headgate:${encodeURIComponent(secret)}@127.0.0.1:${port}/app`;
 
 const start = (t: TestContext, url: string): Promise<Headgate> =>
-  startHeadgate(t, { env: { HEADGATE_DATABASE_URL: url } });
+  startHeadgate(t, { env: { HEADGATE_DATABASE_URL: url, HEADGATE_INSECURE: 'false' } });
 
 /** The steps of the banner, as a person pastes them. */
 function stepsOf({ stdout }: Headgate): string[] {
@@ -71,6 +71,13 @@ suite('the documented setup of an external PostgreSQL works', () => {
         const headgate = await start(t, urlOf(it));
         assert.match(headgate.stdout, /Headgate is ready[^]*psql -h \S+ -p \d+ -d app -U headgate\n/);
         assert.doesNotMatch(headgate.stdout, /not ready|Before the first table/);
+        // Whoever has an account on this machine is not the owner of that server.
+        assert.match(headgate.stdout, /\/v1\/sql {2}\(closed until EVENTS_API_TOKEN is set\)/);
+        const statement = { method: 'POST', body: 'DROP TABLE IF EXISTS github_events' };
+        for (const path of ['sql', 'events?name=github_events']) {
+          const { status, text } = await asked(`${headgate.gatewayUrl}/v1/${path}`, statement);
+          assert.deepEqual([status, /EVENTS_API_TOKEN is set/.test(text)], [401, true]);
+        }
         const env = { PATH: process.env['PATH'], PGPASSWORD: password };
         for (const step of stepsOf(headgate)) {
           const ran = await run('sh', ['-ec', step], { env });
