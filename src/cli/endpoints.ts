@@ -4,6 +4,7 @@ import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { trustedSql } from '../relations/owner-code.ts';
 import { relationName, stillNamed } from '../kit/sql-text.ts';
+import { rowsEstimate } from '../console/statements.ts';
 import { limits } from '../config/limits.ts';
 import { inDatabases } from './databases.ts';
 import type { CommandSession, Texts } from './session.ts';
@@ -14,7 +15,7 @@ const list = `SELECT current_database()::text AS database, n.nspname::text AS sc
   w.expression IS NOT NULL AS checked,
   (SELECT string_agg(s.name, ', ' ORDER BY b.position) FROM headgate.webhook_table_secret b JOIN headgate.secret s ON s.id = b.secret_id
     WHERE b.relation = w.relation) AS secrets,
-  greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid))::text AS rows,
+  ${rowsEstimate('c')}::text AS rows,
   (SELECT count(*) FROM headgate.rejected_requests q WHERE q.relation = w.relation AND q.received_at > now() - interval '1 day')::text AS refused,
   (${trustedSql('c.relowner')} AND (SELECT count(*) = 4 FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND NOT a.attisdropped AND a.attname IN ('done_at', 'attempts', 'run_after', 'last_error')))::text AS leased,
   e.log_problem AS problem, e.missing::text AS missing
@@ -78,7 +79,7 @@ export async function endpointsCommand(
     return {
       ...named,
       validate: check,
-      'rows, about': Number(count),
+      'rows, about': count === null ? null : Number(count),
       'refused, 24 h': Number(refused),
       ...jobs,
       ...(json ? logOf(row) : { log: logText(row) }),

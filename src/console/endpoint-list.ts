@@ -4,7 +4,7 @@
  */
 import { tookBoundsMs } from '../observe/durations.ts';
 import { literal } from './quote.ts';
-import { locked, reasonOf, tableBytes } from './statements.ts';
+import { locked, reasonOf, rowsEstimate, tableBytes } from './statements.ts';
 import type { TableRef } from './statements.ts';
 
 export const shows = ['all', 'need', 'open', 'quiet', 'never'] as const;
@@ -207,7 +207,7 @@ shown AS MATERIALIZED (
 SELECT s.oid, s.nspname, s.relname, s.expression, ${secretsOf('s.oid')} AS secrets,
   (SELECT pg_catalog.json_agg(b.alias ORDER BY b.position) FROM headgate.webhook_table_secret b WHERE b.relation::oid = s.oid) AS aliases,
   s.rank, s.last_at, ${stateOf('s')},
-  greatest(c.reltuples::bigint, pg_stat_get_live_tuples(s.oid)) AS rows_estimate, ${tableBytes('s.oid')} AS bytes
+  ${rowsEstimate('c')} AS rows_estimate, ${tableBytes('s.oid')} AS bytes
 FROM shown s
 JOIN pg_class c ON c.oid = s.oid
 ORDER BY s.place`;
@@ -316,7 +316,7 @@ LIMIT 5`;
 export const readFacts = ({ schema, table }: TableRef): string => `WITH ${locked}
 SELECT c.oid, w.options::text AS options, w.expression, headgate.owns_table(w.relation) AS owned,
   (SELECT pg_catalog.json_agg(b.alias ORDER BY b.position) FROM headgate.webhook_table_secret b WHERE b.relation::oid = c.oid) AS aliases,
-  greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid)) AS rows_estimate, ${tableBytes('c.oid')} AS bytes
+  ${rowsEstimate('c')} AS rows_estimate, ${tableBytes('c.oid')} AS bytes
 FROM headgate.webhook_table w
 JOIN pg_class c ON c.oid = w.relation::oid JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = ${literal(schema)} AND c.relname = ${literal(table)} AND headgate.sees_table(w.relation)`;

@@ -3,7 +3,7 @@
  * catalog; and how large tables have become. Takes names and texts to look for, returns SQL. Pure; like statements.ts, each statement means the same in psql.
  */
 import { literal } from './quote.ts';
-import { listMax, locked, tableBytes } from './statements.ts';
+import { listMax, locked, rowsEstimate, tableBytes } from './statements.ts';
 import type { TableRef } from './statements.ts';
 
 /** For completion: tables that the role may read, with their columns. */
@@ -34,7 +34,7 @@ LIMIT 500`;
 /** For the tree beside the editor: what the role may read and whose name, or that of one of its columns, contains the text. */
 export const treeMax = 200;
 export const listTree = (text: string): string => `SELECT n.nspname, c.relname, c.relkind,
-  greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid)) AS rows_estimate, count(*) OVER () AS found,
+  ${rowsEstimate('c')} AS rows_estimate, count(*) OVER () AS found,
   count(*) OVER (PARTITION BY n.nspname) AS of_schema
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
@@ -59,14 +59,15 @@ WHERE n.nspname = ${literal(schema)} AND c.relname = ${literal(table)} AND a.att
 ORDER BY a.attnum
 LIMIT 500`;
 
-/** The size of each table of the role, and its estimated growth in a day, if its rows are of similar size. */
+/** The size of each table of the role, and its estimated growth in a day, if its rows are of similar size; null: not known. */
 export const listGrowth = `WITH ${locked}
 SELECT s.nspname, s.relname, s.keep, s.bytes, s.rows_of_day,
-  (s.bytes * s.rows_of_day / greatest(s.rows_estimate, s.rows_of_day, 1))::bigint AS bytes_a_day
+  CASE WHEN s.rows_of_day::numeric = 0::numeric THEN 0 WHEN s.rows_estimate IS NOT NULL
+    THEN (s.bytes * s.rows_of_day / greatest(s.rows_estimate, s.rows_of_day))::bigint END AS bytes_a_day
 FROM (
   SELECT n.nspname, c.relname, nullif(w.options ->> 'keep'::text, 'all') AS keep,
     ${tableBytes('c.oid')} AS bytes,
-    greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid)) AS rows_estimate,
+    ${rowsEstimate('c')} AS rows_estimate,
     coalesce(t.rows, 0) AS rows_of_day
   FROM headgate.webhook_table w
   JOIN pg_class c ON c.oid = w.relation::oid

@@ -101,6 +101,10 @@ export const tableBytes = (oid: string): string => `(
     WHERE NOT EXISTS (SELECT FROM locked l WHERE l.oid = part.oid)
   )`;
 
+/** Of the row of pg_class; null: none, or not known, as after a rewrite and a crash. */
+export const rowsEstimate = (of: string): string =>
+  `nullif(greatest(${of}.reltuples::bigint, pg_stat_get_live_tuples(${of}.oid), 0), 0)`;
+
 /** Whether the owner inspects what accepted requests held. */
 export const inspect = ({ schema, table }: TableRef, what: 'bodies' | 'off'): string =>
   `ALTER TABLE ${qualified(schema, table)} SET (inspect = '${what}')`;

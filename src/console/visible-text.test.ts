@@ -17,7 +17,7 @@ const shown = (text: string) =>
 
 test('the console marks an estimated row count, and shows at most three digits of it', () => {
   const texts = [
-    '0',
+    '1',
     '9999',
     '10000',
     '38449',
@@ -27,11 +27,10 @@ test('the console marks an estimated row count, and shows at most three digits o
     '1200000',
     '41000000',
     '1234567890',
-    '-1',
-    '',
+    null,
   ];
   assert.deepEqual(texts.map(aboutText), [
-    '0',
+    '≈ 1',
     '≈ 9\u202f999',
     '≈ 10 k',
     '≈ 38 k',
@@ -41,8 +40,7 @@ test('the console marks an estimated row count, and shows at most three digits o
     '≈ 1.2 M',
     '≈ 41 M',
     '≈ 1.2 G',
-    '-1',
-    '',
+    '–',
   ]);
 });
 

@@ -74,9 +74,9 @@ const counts = [
 ] as const;
 
 /** An estimate in two digits or three: `≈ 41 M`. Below ten thousand it has all its digits. */
-export function aboutText(digits: string): string {
+export function aboutText(digits: string | null | undefined): string {
+  if (digits === null || digits === undefined) return '–';
   const count = Number(digits);
-  if (!(count > 0)) return digits;
   if (count < 10_000) return `≈ ${digitsText(digits)}`;
   const [by, unit] = counts.find(([it]) => count >= it * 0.9995) ?? [1, ''];
   const size = count / by;

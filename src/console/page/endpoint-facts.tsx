@@ -102,7 +102,7 @@ export function Facts({ facts, of, requests }: FactsProps): JSX.Element {
     ],
     [
       'Rows',
-      `${aboutText(row['rows_estimate'] ?? '')}, ${row['bytes'] === null ? 'locked' : sizeText(Number(row['bytes']))}${typeof keep === 'string' ? `, kept ${keep}` : ''}`,
+      `${aboutText(row['rows_estimate'])}, ${row['bytes'] === null ? 'locked' : sizeText(Number(row['bytes']))}${typeof keep === 'string' ? `, kept ${keep}` : ''}`,
     ],
   ];
   return (

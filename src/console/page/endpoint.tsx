@@ -83,7 +83,7 @@ export function Endpoint({ schema, table, tab }: Props): JSX.Element {
               {label}
               {id !== 'rows' || facts === null ? null : (
                 <span class="n" title="an estimate">
-                  {aboutText(facts.row['rows_estimate'] ?? '')}
+                  {aboutText(facts.row['rows_estimate'])}
                 </span>
               )}
             </a>

@@ -349,7 +349,7 @@ function EndpointRow({ row, sender, unusable, day }: EndpointRowProps): JSX.Elem
       </td>
       <td class="right">{day === undefined ? '' : sumsOf([day]).p99}</td>
       <td class="right" title="an estimate">
-        {aboutText(row['rows_estimate'] ?? '')}
+        {aboutText(row['rows_estimate'])}
         <div class="faint tight">{row['bytes'] === null ? 'locked' : sizeText(Number(row['bytes']))}</div>
       </td>
     </tr>

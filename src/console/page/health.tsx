@@ -217,7 +217,7 @@ function Growth({ freeBytes }: { readonly freeBytes: number | null }): JSX.Eleme
                     </td>
                     <td class="right mono">{digitsText(row['rows_of_day'] ?? '0')}</td>
                     <td class="right mono">
-                      {row['bytes'] === null ? '' : `≈ ${sizeText(Number(row['bytes_a_day'] ?? 0))}`}
+                      {row['bytes_a_day'] === null ? '–' : `≈ ${sizeText(Number(row['bytes_a_day']))}`}
                     </td>
                     <td>{row['keep'] ?? 'all'}</td>
                   </tr>

@@ -112,7 +112,7 @@ function Table({ row, insert }: { readonly row: ResultRow } & Pick<Props, 'inser
           <span class="grow">
             <Name of={ref.table} max={22} />
           </span>
-          <span class="faint">{row['relkind'] === 'v' ? 'view' : aboutText(row['rows_estimate'] ?? '')}</span>
+          <span class="faint">{row['relkind'] === 'v' ? 'view' : aboutText(row['rows_estimate'])}</span>
         </summary>
         <ul>
           <li>
