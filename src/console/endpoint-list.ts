@@ -63,12 +63,11 @@ export const reasonsMax = 3;
 
 /** Why the requests that its state is about were refused, as far as they are kept, as rows of listReasons. */
 const reasonsIn = (of: string, oid: string): string => `(SELECT pg_catalog.json_agg(k) FROM (
-    SELECT r.status::text AS status, r.code, (pg_catalog.array_agg(r.reason ORDER BY r.id DESC))[1] AS reason,
-      (pg_catalog.array_agg(r.cause::text ORDER BY r.id DESC))[1] AS cause, count(*)::text AS requests
+    SELECT max(r.status)::text AS status, r.code, ${reasonOf('r.')} AS cause, count(*)::text AS requests
     FROM headgate.rejected_requests r
     WHERE r.relation::oid = ${oid}
       AND r.received_at > CASE ${of}.state WHEN 'nothing stored'::text THEN coalesce(${of}.stored_at, '-infinity') ELSE now() - interval '1 hour' END
-    GROUP BY r.status, r.code, ${reasonOf('r')}
+    GROUP BY r.code, 3
     ORDER BY count(*) DESC, max(r.id) DESC
     LIMIT ${reasonsMax}
   ) k) AS reasons`;

@@ -57,22 +57,34 @@ export const cut = (text: string, max: number): string =>
 export const columnOf = (reason: string | null): string | null =>
   /column "([^"]{1,80})"/.exec(reason ?? '')?.[1] ?? null;
 
-type ReasonRow = Readonly<Record<string, string | null>>;
+type ReasonRow = Readonly<Record<string, string | null | undefined>>;
 
-export const causeOf = (row: ReasonRow): Cause | null => JSON.parse(row['cause'] ?? 'null') as Cause | null;
-
-/** Of a row of listReasons: what the newest request with this reason was refused for. */
-export function briefReason(row: ReasonRow): string {
-  const { reason = null, code } = row;
-  const newest = { status: Number(row['status']), code: code ?? '', reason, cause: causeOf(row) };
-  return briefOf({ ...newest, sender: null, door: 'http', bytes: null, rows: 0 });
+/** Of a row of listReasons, by its code and what `reasonOf` says of it. */
+export function briefReason({ status, code, cause: key }: ReasonRow): string {
+  const [kind, header] = (key ?? '').split(' ');
+  const cause = { kind, ...(header === undefined ? {} : { header }) } as Cause;
+  const all = { status: Number(status), code: code ?? '', reason: key ?? '', cause };
+  return briefOf({ ...all, sender: null, door: 'http', bytes: null, rows: 0 });
 }
+
+/** The list of the requests that it counts. */
+export const reasonFilter = (row: ReasonRow) => ({
+  result: 'refused',
+  schema: row['schema_name'] ?? '',
+  table: row['table_name'] ?? '',
+  code: row['code'] ?? '',
+  cause: row['cause'] ?? '',
+});
+
+/** At the end of a refusal's words, where they say that and why a body is not JSON; PostgreSQL reads it as JavaScript does. */
+export const notJson =
+  '(?:it is a form: .*|it is not valid UTF-8|it is empty|(?:it ends in the middle|unexpected character|control character in a string|invalid escape in a string) at byte [0-9]+)$';
+/** For all of them. */
+export const notJsonKey = 'it is not JSON';
 
 /** Where and why a body is not JSON, e.g. `unexpected character at byte 0`; null: it is, or that is not the reason. */
 export const notJsonOf = (reason: string | null): string | null =>
-  /(?:it is a form: .*|it is not valid UTF-8|it is empty|(?:it ends in the middle|unexpected character|control character in a string|invalid escape in a string) at byte \d+)$/.exec(
-    reason ?? '',
-  )?.[0] ?? null;
+  reason === notJsonKey ? reason : (new RegExp(notJson).exec(reason ?? '')?.[0] ?? null);
 
 export const isNoObject = (reason: string | null): boolean =>
   (reason ?? '').endsWith('it is not a JSON object');

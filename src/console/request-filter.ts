@@ -5,6 +5,7 @@
  */
 import type { LineFilter, TailLine } from '../observe/tail.ts';
 import { literal, time } from './quote.ts';
+import { reasonOf } from './statements.ts';
 
 /** What became of a request. `later`: its sender was told to come again. */
 export type RequestResult = 'stored' | 'spooled' | 'refused' | 'later' | 'handshake';
@@ -35,7 +36,7 @@ export interface KeptFilter extends LineFilter {
   readonly stored: string;
   /** `yes`, `no`: whether VALIDATE had accepted it. */
   readonly checked: string;
-  /** Its `cause`, by kind. */
+  /** As `reasonOf` says it. */
   readonly cause: string;
 }
 
@@ -87,7 +88,7 @@ export function refusedConditions(filter: KeptFilter): readonly string[] | null 
     ...(code === '' ? [] : [`code = ${literal(code)}`]),
     ...(sender === '' ? [] : [`sender = ${literal(sender)}`]),
     ...(event === '' ? [] : [`event = ${literal(event)}`]),
-    ...(cause === '' ? [] : [`(cause ->> 'kind'::text) = ${literal(cause)}`]),
+    ...(cause === '' ? [] : [`${reasonOf('')} = ${literal(cause)}`]),
     ...(stored === '' ? [] : [stored === 'yes' ? isStored : `NOT (${isStored})`]),
     ...(checked === 'yes' || checked === 'no' ? [`${checked === 'no' ? 'NOT ' : ''}authenticated`] : []),
   ];

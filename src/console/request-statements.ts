@@ -119,10 +119,10 @@ FROM headgate.handshakes WHERE id = ${literal(id)}`;
 export const sameReason = (
   id: string,
 ): string => `SELECT count(*) AS requests, min(r.received_at) AS first_at, max(r.received_at) AS last_at,
-  count(DISTINCT r.remote_address) AS addresses
+  count(DISTINCT r.remote_address) AS addresses, max(${reasonOf('me.')}) AS cause
 FROM headgate.rejected_requests r JOIN headgate.rejected_requests me ON me.id = ${literal(id)}::bigint
 WHERE r.schema_name = me.schema_name AND r.table_name = me.table_name AND r.code = me.code
-  AND ${reasonOf('r')} = ${reasonOf('me')}`;
+  AND ${reasonOf('r.')} = ${reasonOf('me.')}`;
 
 /** Refused requests by bars of `barS` seconds, which begin at multiples of it; a text is not looked for. */
 export const countByTime = (

@@ -6,6 +6,7 @@
  * search_path wins if its arguments fit better. So where PostgreSQL's own takes other types than those given, it is named with its schema, or
  * the value is cast.
  */
+import { notJson, notJsonKey } from './outcome-summary.ts';
 import { identifier, literal, qualified } from './quote.ts';
 
 export interface TableRef {
@@ -16,15 +17,25 @@ export interface TableRef {
 /** For lists without pages. */
 export const listMax = { reasons: 50, growth: 100, secrets: 500 } as const;
 
-/** What refused requests of one code have in common: what was decisive, the column whose value did not fit, or that there are no columns. */
-export const reasonOf = (row: string): string =>
-  `coalesce(${row}.cause OPERATOR(pg_catalog.->>) 'kind'::text, pg_catalog.substring(${row}.reason, 'column "([^"]{1,80})"'::text), pg_catalog.substring(${row}.reason, 'it is not a JSON object$'::text), ''::text)`;
+/**
+ * Why a request was refused, among those of its code, by the columns of its row: what was decisive for the check and the header, the column whose value did not fit, or
+ * what is wrong with the body; `other`: nothing more is known. By it reasons are counted, named (`briefReason`) and filtered. `prefix`: `r.`, or none.
+ */
+export const reasonOf = (prefix: string): string => {
+  const column = `pg_catalog.substring(${prefix}reason, '(column "[^"]{1,80}")'::text)`;
+  return `coalesce(CASE ${prefix}code
+    WHEN 'signature_failed'::text THEN (${prefix}cause ->> 'kind'::text) || coalesce(' '::text || (${prefix}cause ->> 'header'::text), ''::text)
+    WHEN 'payload_undecodable'::text THEN CASE WHEN ${prefix}reason ~ ${literal(notJson)}::text THEN '${notJsonKey}'
+      ELSE coalesce(pg_catalog.substring(${prefix}reason, 'it is not a JSON object$'::text), ${column}) END
+    WHEN 'row_refused'::text THEN ${column} END, 'other'::text)`;
+};
 
-export const listReasons = (ref: TableRef | null): string => `SELECT schema_name, table_name, status, code,
-  count(*) AS requests, max(received_at) AS last_at, max(id) AS last_id,
-  (pg_catalog.array_agg(reason ORDER BY id DESC))[1] AS reason, (pg_catalog.array_agg(cause::text ORDER BY id DESC))[1] AS cause
-FROM headgate.rejected_requests r${ref === null ? '' : `\nWHERE schema_name = ${literal(ref.schema)} AND table_name = ${literal(ref.table)}`}
-GROUP BY schema_name, table_name, status, code, ${reasonOf('r')}
+export const listReasons = (
+  ref: TableRef | null,
+): string => `SELECT schema_name, table_name, max(status) AS status, code, ${reasonOf('')} AS cause,
+  count(*) AS requests, max(received_at) AS last_at, max(id) AS last_id, (pg_catalog.array_agg(reason ORDER BY id DESC))[1] AS reason
+FROM headgate.rejected_requests${ref === null ? '' : `\nWHERE schema_name = ${literal(ref.schema)} AND table_name = ${literal(ref.table)}`}
+GROUP BY schema_name, table_name, code, 5
 ORDER BY requests DESC, last_at DESC
 LIMIT ${listMax.reasons}`;
 

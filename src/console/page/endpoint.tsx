@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { noAddress } from '../list-address.ts';
-import { briefReason, causeOf } from '../outcome-summary.ts';
+import { briefReason, reasonFilter } from '../outcome-summary.ts';
 import { qualified, shellWord } from '../quote.ts';
 import { dropTable, inspect, listMax, listReasons, showCreate } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
@@ -151,7 +151,6 @@ function None({ of: { schema, table } }: { readonly of: TableRef }): JSX.Element
 function Reasons({ of }: { readonly of: TableRef }): JSX.Element {
   const sql = listReasons(of);
   const loaded = useRows(sql, 5_000);
-  const { schema, table } = of;
   return (
     <>
       <KeptOf of={of} />
@@ -193,17 +192,7 @@ function Reasons({ of }: { readonly of: TableRef }): JSX.Element {
                       <Ago at={timeOf(row['last_at'] ?? null)} />
                     </td>
                     <td class="tight">
-                      <a
-                        href={to(['requests'], {
-                          result: 'refused',
-                          schema,
-                          table,
-                          code: row['code'] ?? '',
-                          cause: causeOf(row)?.kind ?? '',
-                        })}
-                      >
-                        show all
-                      </a>
+                      <a href={to(['requests'], reasonFilter(row))}>show all</a>
                     </td>
                   </tr>
                 ))}

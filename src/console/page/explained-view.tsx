@@ -4,7 +4,6 @@ import type { Cause } from '../../types/cause.ts';
 import { spanText } from '../../kit/duration.ts';
 import type { ListedRequest } from '../api.ts';
 import type { Explained, NextStep } from '../explained.ts';
-import { noAddress } from '../list-address.ts';
 import { isKept } from '../request-filter.ts';
 import { sameReason } from '../request-statements.ts';
 import { useRowsIf } from './load.ts';
@@ -20,9 +19,8 @@ export function useSameReason(id: string): ResultRow | null {
 }
 
 /** The list of requests that were refused for the same reason. */
-export function sameHrefOf({ schema, table, code, cause }: ListedRequest): string {
-  const { result: _, ...any } = noAddress;
-  return to(['requests'], { ...any, result: 'refused', schema, table, code, cause: cause?.kind ?? '' });
+export function sameHrefOf({ schema, table, code }: ListedRequest, same: ResultRow | null): string {
+  return to(['requests'], { result: 'refused', schema, table, code, cause: same?.['cause'] ?? '' });
 }
 
 /** What helps most often, beside the sentence: everything else is on the page of the request. */
@@ -48,7 +46,7 @@ export function Offers({
         </a>
       ) : null}
       {n < 2 ? null : (
-        <a class="button small" href={sameHrefOf(row)}>
+        <a class="button small" href={sameHrefOf(row, same)}>
           Show the {n}
         </a>
       )}

@@ -5,7 +5,7 @@
 import type { JSX } from 'preact';
 import { countTables, showGaps } from '../endpoint-list.ts';
 import { noAddress } from '../list-address.ts';
-import { briefReason, causeOf } from '../outcome-summary.ts';
+import { briefReason, reasonFilter } from '../outcome-summary.ts';
 import { digitsText } from '../visible-text.ts';
 import { listReasons } from '../statements.ts';
 import { Name } from './address.tsx';
@@ -194,17 +194,7 @@ function Reasons(): JSX.Element {
             <ul class="list">
               {rows.slice(0, 8).map((row) => (
                 <li key={`${row['last_id']}`}>
-                  <a
-                    data-row
-                    class="line"
-                    href={to(['requests'], {
-                      result: 'refused',
-                      schema: row['schema_name'] ?? '',
-                      table: row['table_name'] ?? '',
-                      code: row['code'] ?? '',
-                      cause: causeOf(row)?.kind ?? '',
-                    })}
-                  >
+                  <a data-row class="line" href={to(['requests'], reasonFilter(row))}>
                     <span class="row-of">
                       <span class="count">
                         <Badge kind="bad">{digitsText(row['requests'] ?? '')}</Badge>

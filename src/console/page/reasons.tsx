@@ -2,13 +2,12 @@
 import type { JSX } from 'preact';
 import { noAddress } from '../list-address.ts';
 import type { ListAddress } from '../list-address.ts';
-import { briefReason, causeOf } from '../outcome-summary.ts';
+import { briefReason, reasonFilter } from '../outcome-summary.ts';
 import { listReasons } from '../statements.ts';
 import { digitsText } from '../visible-text.ts';
 import { Name } from './address.tsx';
 import { KeptOf } from './kept-of.tsx';
 import { useRowsIf } from './load.ts';
-import type { ResultRow } from './load.ts';
 import { Text } from './text.tsx';
 
 const chipsMax = 4;
@@ -52,10 +51,3 @@ export function ReasonChips({ address, set }: ReasonProps): JSX.Element | null {
     </>
   );
 }
-
-const reasonFilter = (row: ResultRow): Partial<ListAddress> => ({
-  schema: row['schema_name'] ?? '',
-  table: row['table_name'] ?? '',
-  code: row['code'] ?? '',
-  cause: causeOf(row)?.kind ?? '',
-});

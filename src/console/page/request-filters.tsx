@@ -3,6 +3,7 @@ import type { JSX } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import { signal } from '@preact/signals';
 import type { ListCounts, SenderInfo } from '../api.ts';
+import { briefReason } from '../outcome-summary.ts';
 import { digitsText } from '../visible-text.ts';
 import { findTables } from '../request-statements.ts';
 import { noAddress, ranges, resultWords } from '../list-address.ts';
@@ -119,7 +120,7 @@ function Chips({ address, senders, set }: Props): JSX.Element {
       />
       {address.cause === '' ? null : (
         <Chosen label="Reason" clear={() => set({ cause: '' })}>
-          {address.cause}
+          <Text of={briefReason({ code: address.code, cause: address.cause })} max={60} />
         </Chosen>
       )}
       <TimeChip address={address} set={set} />

@@ -124,7 +124,7 @@ function Page({ facts, senderName, changed, back }: PageProps): JSX.Element {
   const { row } = facts;
   const same = useSameReason(row.id);
   const refused = resultOf(row) === 'refused' || resultOf(row) === 'later';
-  const sameHref = sameHrefOf(row);
+  const sameHref = sameHrefOf(row, same);
   return (
     <div class="request-page">
       <div class="main-part">
