@@ -79,4 +79,28 @@ suite('reasons of refused requests', () => {
     });
     assert.deepEqual(complaints, []);
   });
+
+  test('how many requests were refused is the same in the sentence, its reasons and the list of endpoints', async (t) => {
+    const chromium = requireBrowser(t);
+    if (chromium === null) return;
+    const headgate = await shared();
+    const client = await headgate.client(t);
+    await client.query(`CREATE SECRET gh_key WITH (backend = 'meta') AS 'the key';
+      CREATE TABLE gh (a INT, b INT, c INT) ${webhook} VALIDATE SECRET gh_key AS headers->>'x-key' = gh_key`);
+    const send = async (n: number, body: string, key: string, status: number) => {
+      for (let i = 0; i < n; i++)
+        assert.equal((await headgate.post('dev/public/gh', body, { 'x-key': key })).status, status);
+    };
+    await send(2, '{"b":"x"}', 'the key', 422);
+    await send(2, '{"c":"x"}', 'the key', 422);
+    await send(5, '{"a":"x"}', 'the key', 422);
+    await send(3, '{"a":1}', 'another key', 401);
+    await send(5, '{"a":1}', 'the key', 200);
+    const { page } = await openConsole(t, headgate, chromium);
+    const sentence =
+      '12 of 17 requests of the last hour were refused: Column a does not fit (5), Another key (3), Column c does not fit (2), others (2).';
+    await page.getByText(sentence).waitFor({ timeout: 45_000 });
+    await page.goto(`${headgate.adminUrl}/console/#/dev/endpoints`);
+    await page.getByRole('row', { name: /gh.*12 of 17 refused/ }).waitFor();
+  });
 });

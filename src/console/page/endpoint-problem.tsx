@@ -82,8 +82,8 @@ function countsOf(row: ResultRow | undefined, prefix: 'since_' | ''): Counts {
   return { forged, misfit, later, all: (prefix === '' ? of('stored') : 0) + forged + misfit + later };
 }
 
-/** `Another secret, or changed (5)`: as far as they are kept; `refused`: how many there are. */
-function reasonsText(row: ResultRow | undefined, refused: number): string | null {
+/** `Another secret, or changed (5)`: as far as they are kept; `refused`: how many there are; `later`: as many more were told to come again. */
+function reasonsText(row: ResultRow | undefined, refused: number, later = 0): string | null {
   const reasons = JSON.parse(row?.['reasons'] ?? 'null') as readonly ResultRow[] | null;
   if (reasons === null) return null;
   const sum = reasons.reduce((all, { requests }) => all + Number(requests), 0);
@@ -92,6 +92,7 @@ function reasonsText(row: ResultRow | undefined, refused: number): string | null
     ...(sum < refused
       ? [`${reasons.length < reasonsMax ? 'not kept' : 'others'} (${digitsText(String(refused - sum))})`]
       : []),
+    ...(later > 0 ? [`told to come again (${digitsText(String(later))})`] : []),
   ].join(', ');
 }
 
@@ -110,7 +111,7 @@ function nothingStored(row: ResultRow | undefined, hour: Counts): EndpointStatus
         : `The last ${count} requests, since ${whenText(timeOf(row?.['since'] ?? null))}, were all refused`;
   const part = (some: number): string => `${digitsText(String(some))} of ${count}`;
   const last = hour.all === all ? '' : 'the last ';
-  const reasons = reasonsText(row, forged + misfit);
+  const reasons = reasonsText(row, forged + misfit, later);
   if (forged >= misfit && forged * 2 > all)
     return {
       ...said('bad', 'failing signatures', `${last}${part(forged)}: signature fails`),
@@ -135,19 +136,20 @@ function partOf(
 ): EndpointStatus {
   const part = (count: number): string => `${digitsText(String(count))} of ${digitsText(String(all))}`;
   const reasons = reasonsText(row, forged + misfit);
+  const most = misfit > 0 ? ', most of them' : '';
   if (state === 'signatures fail')
     return {
       ...said('bad', 'failing signatures', `${part(forged)}: signature fails`),
-      sentence: `${part(forged)} requests of the last hour were refused by the check: ${reasons ?? byTheCheck}.`,
+      sentence: `${part(forged + misfit)} requests of the last hour were refused${most} by the check: ${reasons ?? byTheCheck}.`,
     };
   if (state === 'many refused')
     return {
       ...said('bad', 'many refused', `${part(forged + misfit)} refused`),
-      sentence: `${part(misfit)} requests of the last hour were refused${reasons === null ? '' : `: ${reasons}`}.`,
+      sentence: `${part(forged + misfit)} requests of the last hour were refused${reasons === null ? '' : `: ${reasons}`}.`,
     };
   const partly = said('warn', 'some refused', some(part, forged + misfit, later));
   // Anybody can have sent them, or a sender that has no secret yet.
-  if (forged < 3 || forged + misfit < all) return partly;
+  if (forged < 3 || forged < all) return partly;
   const sentence = `${part(forged)} requests of the last hour failed the check: ${reasons ?? byTheCheck}. Anybody can send such requests; if they are its sender’s, it has no secret to sign with yet.`;
   return { ...partly, sentence };
 }
