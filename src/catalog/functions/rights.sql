@@ -13,7 +13,7 @@ BEGIN
       'add_includes', 'added', 'admit', 'alter_checks', 'alter_options', 'answer_clauses', 'are_includes', 'are_places', 'ask',
       'base_type', 'body_columns', 'choose_collect', 'choose_document', 'column_definition', 'confirm', 'create_token', 'create_webhook_table',
       'describe', 'distribute', 'distributing_column', 'distribution', 'document_option', 'drop_check', 'explain_validate', 'flush',
-      'forget_ignored_keys', 'forget_rejected', 'hold_code', 'identity_options', 'is_place', 'join_schema', 'keep_empty', 'lacks_login',
+      'forget_ignored_keys', 'forget_rejected', 'hold_code', 'identity_options', 'is_numbered', 'is_place', 'join_schema', 'keep_empty', 'lacks_login',
       'may_bury', 'may_with_all', 'named_before', 'named_now', 'natural_distribution', 'natural_document', 'open_kept', 'open_table', 'option_window', 'own_sequence',
       'owns_table', 'path_part', 'place', 'place_includes', 'place_private', 'placed', 'placed_anew', 'private_columns', 'private_places', 'quantile', 'readers_in',
       'refuse_beside_into', 'refuse_unfilled_key', 'refuse_unreconciled', 'refuse_unversioned', 'retry_rejected', 'sees_table', 'serial_name', 'show_create_table', 'show_endpoints',
