@@ -290,7 +290,7 @@ async function deliver(
     const good = status >= 200 && status < 300;
     const gone = await remove(sent.body).catch(() => 0);
     said(
-      `a test delivery: ${status} ${good ? `and stored; ${gone === 1 ? 'its row was deleted again' : 'its row is still there'}` : plain(answer)}`,
+      `a test delivery: ${status} ${good ? `and stored; ${gone === 1 ? 'its row was deleted again, and SHOW ENDPOINTS counts its request' : 'its row is still there'}` : plain(answer)}`,
     );
     if (good) return [];
     if (sender.signsUrl && url === signedUrl)
