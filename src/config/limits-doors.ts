@@ -21,6 +21,12 @@ export const doorLimits = {
   sqlOwnTokensMax: 262_144,
   /** Largest message of a client that has not yet authenticated, in bytes. */
   sqlAuthMessageBytesMax: 64 * 1024,
+  /** Wrong passwords of a minute, for one name and from one network, after which the next ones wait; and names that are remembered with their network. */
+  sqlWrongPasswordsMax: 5,
+  sqlWrongPasswordNamesMax: 4_096,
+  /** The time between two of them then, in ms, and how long one waits at most; a further one is refused. */
+  sqlPasswordPauseMs: 1_000,
+  sqlPasswordWaitMs: 10_000,
   /** Bytes that wait for one peer of a relayed connection before the other side is paused. */
   sqlRelayBufferBytesMax: 1024 * 1024,
   /** What is read of a client behind a message that is held, in bytes, before it has to wait. */

@@ -2,7 +2,8 @@
  * Asks a client of the SQL door for its password, for an engine that trusts whoever reaches its socket. Takes the client,
  * the name it gave and where verifiers are kept; returns what the client has sent after its proof, or the reason to refuse
  * it: 28P01 for a wrong password, and in the same words for a name that does not exist; 08P01 for messages that are not
- * SCRAM; 57P03 while verifiers cannot be read. Rejects if the client leaves. `moved` is called for each of its messages.
+ * SCRAM; 57P03 while verifiers cannot be read. Rejects if the client leaves. `moved` is called for each of its messages; `turn` before a
+ * password is looked at, and may refuse it.
  */
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
@@ -30,10 +31,11 @@ export async function authenticate(
   passwords: Passwords,
   messageBytesMax: number,
   moved: () => void,
+  turn: () => Promise<FatalReason | null>,
 ): Promise<Authenticated> {
   const messages = new PasswordMessages(client, rest, messageBytesMax, moved);
   try {
-    const refused = await scram(client, user, messages, passwords);
+    const refused = await scram(client, user, messages, passwords, turn);
     return { rest: messages.rest, refused };
   } catch (error) {
     if (!(error instanceof ScramViolation || error instanceof ProtocolViolation)) throw error;
@@ -46,6 +48,7 @@ async function scram(
   user: string,
   messages: PasswordMessages,
   passwords: Passwords,
+  turn: () => Promise<FatalReason | null>,
 ): Promise<FatalReason | null> {
   client.write(writeAuthentication(10, `${scramMechanism}\0\0`));
   const initial = readSaslInitial(await messages.next());
@@ -62,7 +65,10 @@ async function scram(
   const verifier = known ?? nobodysVerifier(user, passwords.key);
   const exchange = beginScram(initial.response, verifier, randomBytes(18).toString('base64'));
   client.write(writeAuthentication(11, exchange.challenge));
-  const answer = exchange.finish((await messages.next()).toString('latin1'));
+  const proof = (await messages.next()).toString('latin1');
+  const early = await turn();
+  if (early !== null) return early;
+  const answer = exchange.finish(proof);
   if (answer === null) {
     return { sqlstate: '28P01', message: `password authentication failed for user "${user}"` };
   }

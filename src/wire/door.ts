@@ -3,12 +3,14 @@
  * that its rewriter recognises.
  *
  * Takes clients, the engine's endpoint and a `RewriteSql`; gives each client its own connection to the engine. Refuses
- * with FATAL 53300 (too many clients; or others need the place of a client that is silent before it has logged in),
+ * with FATAL 53300 (too many clients, or wrong passwords; or others need the place of a client that is silent before it has logged in),
  * 57P03 (engine unavailable, shutting down), 0A000 (protocol before 3.0), 08P01 (messages out of bounds), 57014 (startup
  * took too long), 28000 (not encrypted, or a role of Headgate's own) and, if the door itself asks for passwords, 28P01. Touches no table itself.
  */
 import { createServer, type Server, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Endpoint } from '../engine/engine.ts';
+import { WrongPasswords } from '../access/wrong-passwords.ts';
 import type { TlsSource } from '../access/tls-source.ts';
 import type { RewriteSql } from '../ddl/rewrite.ts';
 import type { Closable } from '../kit/closer.ts';
@@ -60,6 +62,12 @@ export async function openSqlDoor(options: SqlDoorOptions): Promise<SqlDoor> {
   return door;
 }
 
+const tooManyWrong: FatalReason = {
+  sqlstate: '53300',
+  message: 'too many passwords for this role were wrong, and others wait to be looked at',
+  hint: 'Try again in ten seconds.',
+};
+
 function userOf(opening: NegotiatedClient['opening']): string {
   return opening.kind === 'startup' ? namesOf(opening.parameters).user : '';
 }
@@ -76,6 +84,7 @@ class PostgresDoor implements SqlDoor {
   readonly #newcomers: Newcomers;
   /** Those of them that the engine is authenticating: each has a connection to the engine. */
   readonly #askedByEngine = new Newcomers(Infinity);
+  readonly #wrongPasswords: WrongPasswords;
   #closing = false;
   /** Connections to the engine, except those for CancelRequests. */
   #sessions = 0;
@@ -88,6 +97,7 @@ class PostgresDoor implements SqlDoor {
     this.#options = options;
     this.#limits = options.limits ?? standardLimits;
     const { tls = null } = options;
+    this.#wrongPasswords = new WrongPasswords(this.#limits);
     this.#newcomers = new Newcomers(this.#limits.sqlOpeningsMax);
     this.#tls = tls === null ? null : new ClientTls(tls, this.#limits.sqlStartupTimeoutMs);
     this.#server = createServer(
@@ -160,7 +170,7 @@ class PostgresDoor implements SqlDoor {
         this.#newcomers.moved(startup);
       };
       const came = await readClientOpening(client, this.#limits.sqlStartupBytesMax, this.#tls, moved);
-      const opened = await this.#authenticated(came, () => moved(came.client));
+      const opened = await this.#authenticated(came, startup, () => moved(came.client));
       if (opened === null) return;
       startup.served = true;
       if (opened.opening.kind === 'cancel') await this.#cancel(opened.client, opened.packet, startup.signal);
@@ -180,7 +190,11 @@ class PostgresDoor implements SqlDoor {
   }
 
   /** The opening of a client that is admitted; null: it has been told why not. */
-  async #authenticated(opened: NegotiatedClient, moved: () => void): Promise<NegotiatedClient | null> {
+  async #authenticated(
+    opened: NegotiatedClient,
+    startup: Startup,
+    moved: () => void,
+  ): Promise<NegotiatedClient | null> {
     const { client, opening, rest } = opened;
     // A cancel request has its own key; before PostgreSQL 17 it is sent in the clear, whatever its session does.
     if (opening.kind !== 'startup') return opened;
@@ -199,11 +213,21 @@ class PostgresDoor implements SqlDoor {
       passwords,
       this.#limits.sqlAuthMessageBytesMax,
       moved,
+      () => this.#turn(user, startup),
     );
     if (refused === null) return { ...opened, rest: left };
+    if (refused.sqlstate === '28P01') this.#wrongPasswords.wrong(user, startup.network, performance.now());
     const remoteAddress = client.remoteAddress ?? '';
     observe({ kind: 'sql.login_failed', remoteAddress, user: user.slice(0, 64), sqlstate: refused.sqlstate });
     await this.#refuse(client, refused);
+    return null;
+  }
+
+  /** After wrong passwords: waits until one more may be looked at, or says that too many wait. */
+  async #turn(user: string, { network, signal }: Startup): Promise<FatalReason | null> {
+    const waitMs = this.#wrongPasswords.waitMs(user, network, performance.now());
+    if (waitMs === null) return tooManyWrong;
+    if (waitMs > 0) await delay(waitMs, undefined, { signal, ref: false });
     return null;
   }
 

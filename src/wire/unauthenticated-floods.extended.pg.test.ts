@@ -147,6 +147,18 @@ suite('unauthenticated clients that hold openings of the SQL port do not keep ot
     await assert.rejects(comesIn(door, { password: 'wrong' }), { code: '28P01' });
   });
 
+  test('wrong passwords for one name slow down its next ones, and no other name', async (t) => {
+    const known = makeVerifier('secret', Buffer.from('0123456789abcdef'));
+    const passwords = { key: Buffer.alloc(32, 1), verifier: () => Promise.resolve(known) };
+    const bounds = { passwords, limits: { sqlPasswordPauseMs: 60_000 } };
+    const door = await openTestDoor({ kind: 'unix', path: server.socket }, bounds);
+    onEnd(t, 'door', () => door.door.close());
+    const wrong = () => comesIn(door, { password: 'wrong' });
+    for (let i = 0; i < limits.sqlWrongPasswordsMax; i++) await assert.rejects(wrong(), { code: '28P01' });
+    await assert.rejects(wrong(), { code: '53300' });
+    await (await comesIn(door, { user: 'honest', password: 'secret' })).end();
+  });
+
   for (const [whose, bounds] of [
     ['the door', { limits: { sqlConnectionsMax: 8, sqlOpeningsMax: 16 } }],
     ['a server with 36 connections', { limits: { sqlOpeningsMax: 16 }, serverConnections: () => 36 }],
