@@ -77,10 +77,9 @@ FROM headgate.webhook_table w
 JOIN pg_class c ON c.oid = w.relation::oid JOIN pg_namespace n ON n.oid = c.relnamespace
 CROSS JOIN LATERAL (
   SELECT string_agg(a.attname::text, ', '::text ORDER BY p.place) AS names,
-    bool_or(a.attidentity <> '' OR (a.attgenerated = '' AND (w.document IS NOT NULL AND a.atthasdef OR coalesce(pg_get_expr(d.adbin, d.adrelid), ''::text) ~~ '%nextval(%'::text))) AS new
+    bool_or(headgate.is_numbered(a) OR (w.document IS NOT NULL AND a.attgenerated = '' AND a.atthasdef)) AS new
   FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS p (attnum, place)
   JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = p.attnum
-  LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
   WHERE i.indrelid = c.oid AND i.indisprimary
 ) AS k
 WHERE headgate.sees_table(w.relation) AND NOT w.options ? 'version'::text AND NOT k.new
