@@ -6,7 +6,7 @@ import { someVersion } from '../../test/support/sample.ts';
 import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { migrate, readMigrations } from './migrate.ts';
-import { forgetDeliveries } from '../reject/rejected-requests.ts';
+import { forgetDeliveries } from '../reject/journal.ts';
 import { pinned, readSizes, readTables } from './queries.ts';
 
 const lockModes = [

@@ -2,7 +2,8 @@
  * The recogniser of plain requests, which have the one form that nearly all webhooks have. Takes bytes as received; tells that form from everything else:
  * that a complete head is there, that more bytes are needed, or that Node's parser has to read the request: whatever could be understood in two ways, and
  * whatever is rare. Accepts a part of what Node's parser accepts, and reads that part as Node's parser does (plain-request-parser.test.ts compares them).
- * Of headers it reads those that say how the request is framed; all others may have any value. Touches nothing; a request that it has accepted becomes a WholeRequest (plain-request.ts).
+ * Of headers it reads those that say how the request is framed; the values of others may be any visible ASCII. Touches nothing; a request that it has
+ * accepted becomes a WholeRequest (plain-request.ts).
  */
 import { fetchedName } from './headers.ts';
 

@@ -4,6 +4,7 @@
  */
 import { signal } from '@preact/signals';
 import type { Signal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
 import type { ListAnswer, ListCounts, ListedRequest } from '../api.ts';
 import { isKept, matchesLine, resultOf } from '../request-filter.ts';
 import { filterOf } from '../list-address.ts';
@@ -215,4 +216,31 @@ export function freshOf(list: RequestList): string {
   const fresh = newOf(list);
   const { state } = list;
   return fresh === 0 ? '' : `${fresh}${skipped.value > state.value.untold ? '+' : ''}`;
+}
+
+/** How often the newest page is read again while something arrives, and otherwise. */
+const renewMs = 1_000;
+const idleMs = 15_000;
+
+/** `waits`: nothing changes below the pointer of somebody who looks. */
+export function useRenewal(list: RequestList, waits: boolean): void {
+  const waiting = useRef(waits);
+  waiting.current = waits;
+  useEffect(() => {
+    // As it was left, if somebody had looked elsewhere in it.
+    if (!list.state.value.loaded || !(list.scrollTop > 0 || waiting.current))
+      void list.renew(list.state.value.loaded);
+    let lastMs = performance.now();
+    const timer = setInterval(() => {
+      if (document.hidden || waiting.current) return;
+      const since = performance.now() - lastMs;
+      if (since < idleMs && !list.isOutdated) return;
+      lastMs = performance.now();
+      void list.renew(true);
+    }, renewMs);
+    return () => {
+      clearInterval(timer);
+      list.leave();
+    };
+  }, [list]);
 }

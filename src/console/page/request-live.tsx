@@ -1,9 +1,9 @@
-/** A list of requests that is renewed as they arrive, and whether it is; and its newest lines on other pages. */
+/** Whether a list of requests is renewed as they arrive; and its newest lines on other pages. */
 import type { JSX } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { resultWords } from '../list-address.ts';
 import type { ListAddress } from '../list-address.ts';
-import { freshOf, listOf } from './list-state.ts';
+import { freshOf, listOf, useRenewal } from './list-state.ts';
 import type { RequestList } from './list-state.ts';
 import { connected } from './live.ts';
 import { Wrong } from './components.tsx';
@@ -13,33 +13,6 @@ import { go, to } from './route.ts';
 import { useSenders } from './senders.ts';
 import { notReady } from './server.ts';
 import { SearchField, useTyped } from './find-text.tsx';
-
-/** How often the newest page is read again while something arrives, and otherwise. */
-const renewMs = 1_000;
-const idleMs = 15_000;
-
-/** `waits`: nothing changes below the pointer of somebody who looks. */
-export function useRenewal(list: RequestList, waits: boolean): void {
-  const waiting = useRef(waits);
-  waiting.current = waits;
-  useEffect(() => {
-    // As it was left, if somebody had looked elsewhere in it.
-    if (!list.state.value.loaded || !(list.scrollTop > 0 || waiting.current))
-      void list.renew(list.state.value.loaded);
-    let lastMs = performance.now();
-    const timer = setInterval(() => {
-      if (document.hidden || waiting.current) return;
-      const since = performance.now() - lastMs;
-      if (since < idleMs && !list.isOutdated) return;
-      lastMs = performance.now();
-      void list.renew(true);
-    }, renewMs);
-    return () => {
-      clearInterval(timer);
-      list.leave();
-    };
-  }, [list]);
-}
 
 interface LiveProps {
   readonly list: RequestList;
