@@ -28,13 +28,17 @@ export interface Failed {
   readonly routine: string | null;
 }
 
-type ErrorFields = { readonly [field in 'message' | 'detail' | 'routine']?: string | undefined };
-
 /**
  * The message of an ERROR. Its DETAIL may hold other rows' data and is left out, except that of numeric's own function, which names the column's precision
  * and scale, and nothing else.
  */
-export function messageOf({ message = '', detail, routine }: ErrorFields): string {
+export function messageOf({
+  message = '',
+  detail,
+  routine,
+}: {
+  readonly [field in 'message' | 'detail' | 'routine']?: string | undefined;
+}): string {
   const tellsType = routine?.startsWith('apply_typmod') === true && detail !== undefined;
   return tellsType ? `${message}: ${detail}` : message;
 }
