@@ -10,7 +10,7 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Endpoint } from '../engine/engine.ts';
-import { WrongPasswords } from '../access/wrong-passwords.ts';
+import { LoginBackoff } from '../access/login-backoff.ts';
 import type { TlsSource } from '../access/tls-source.ts';
 import type { RewriteSql } from '../ddl/rewrite.ts';
 import type { Closable } from '../kit/closer.ts';
@@ -84,7 +84,7 @@ class PostgresDoor implements SqlDoor {
   readonly #newcomers: Newcomers;
   /** Those of them that the engine is authenticating: each has a connection to the engine. */
   readonly #askedByEngine = new Newcomers(Infinity);
-  readonly #wrongPasswords: WrongPasswords;
+  readonly #wrongPasswords: LoginBackoff;
   #closing = false;
   /** Connections to the engine, except those for CancelRequests. */
   #sessions = 0;
@@ -97,7 +97,7 @@ class PostgresDoor implements SqlDoor {
     this.#options = options;
     this.#limits = options.limits ?? standardLimits;
     const { tls = null } = options;
-    this.#wrongPasswords = new WrongPasswords(this.#limits);
+    this.#wrongPasswords = new LoginBackoff(this.#limits);
     this.#newcomers = new Newcomers(this.#limits.sqlOpeningsMax);
     this.#tls = tls === null ? null : new ClientTls(tls, this.#limits.sqlStartupTimeoutMs);
     this.#server = createServer(

@@ -14,7 +14,7 @@ interface Attempts {
 
 const minuteMs = 60_000;
 
-export class WrongPasswords {
+export class LoginBackoff {
   readonly #limits: Limits;
   /** In the order of their last wrong one. */
   readonly #attempts = new Map<string, Attempts>();

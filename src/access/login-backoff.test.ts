@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../config/limits.ts';
-import { WrongPasswords } from './wrong-passwords.ts';
+import { LoginBackoff } from './login-backoff.ts';
 
 test('after five wrong passwords in a minute those of one name and network are looked at a second apart', () => {
-  const passwords = new WrongPasswords(limits);
+  const passwords = new LoginBackoff(limits);
   const wait = (nowMs: number, user = 'ann', network = '192.0.2.1') => passwords.waitMs(user, network, nowMs);
   for (let i = 0; i < 5; i++) {
     assert.equal(wait(i), 0);
@@ -24,7 +24,7 @@ test('after five wrong passwords in a minute those of one name and network are l
 });
 
 test('wrong passwords are remembered of so many names and networks, the latest', () => {
-  const passwords = new WrongPasswords(limits);
+  const passwords = new LoginBackoff(limits);
   for (let i = 0; i < 5; i++) passwords.wrong('ann', 'n', 0);
   for (let i = 0; i < limits.sqlWrongPasswordNamesMax; i++) passwords.wrong(`u${i}`, 'n', 0);
   assert.equal(passwords.waitMs('ann', 'n', 0), 0);
