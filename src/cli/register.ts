@@ -204,6 +204,7 @@ function sendingCommands({ shell, command, placed, where }: Making): void {
     .option('--since <span>', 'only requests that arrived in this last span of time: 90s, 15m, 1h, 7d')
     .option('--where <condition>', 'only requests for which this SQL is true; the table is called t')
     .option('--rate <n/s>', 'start at most this many per second (default: 50)')
+    .option('--keep-going', 'go on after ten requests in a row that were not answered with a 2xx')
     .action(async (table: string, options: Placed & ReplayOptions) => {
       const { replayCommand } = await import('./replay.ts');
       await end(replayCommand(await where(options), table, options, shell.io()));

@@ -26,6 +26,7 @@ export interface ReplayOptions extends ForwardOptions {
   readonly where?: string;
   readonly rate?: string;
   readonly allowRemote?: boolean;
+  readonly keepGoing?: boolean;
   readonly json?: boolean;
 }
 
@@ -54,7 +55,7 @@ export async function replayCommand(
       const [counted] = await session.rows(`SELECT count(*)::text AS n FROM ${from}`);
       const count = Number(counted?.['n'] ?? 0);
       forwarder.announce(table);
-      const replay = new Replay(forwarder, to, table, count, rate, io);
+      const replay = new Replay(forwarder, to, table, count, rate, options.keepGoing === true, io);
       if (count > 0) {
         await session.rows(
           `DECLARE replay NO SCROLL CURSOR FOR SELECT ${table.request} FROM ${from} ORDER BY t.tableoid, t.ctid`,
@@ -107,12 +108,14 @@ class Replay {
   readonly #table: StoredTable;
   readonly #count: number;
   readonly #everyMs: number;
+  readonly #keepGoing: boolean;
   readonly #io: CommandIo;
   readonly #answers = new Map<string, number>();
   #done = 0;
   #answered = 0;
-  /** Consecutive requests without an answer. */
+  /** Consecutive requests without an answer, and those without a 2xx. */
   #silent = 0;
+  #refused = 0;
 
   constructor(
     forwarder: Forwarder,
@@ -120,6 +123,7 @@ class Replay {
     table: StoredTable,
     count: number,
     rate: number,
+    keepGoing: boolean,
     io: CommandIo,
   ) {
     this.#forwarder = forwarder;
@@ -127,6 +131,7 @@ class Replay {
     this.#table = table;
     this.#count = count;
     this.#everyMs = 1000 / rate;
+    this.#keepGoing = keepGoing;
     this.#io = io;
   }
 
@@ -157,6 +162,7 @@ class Replay {
       answer = String((await this.#forwarder.send(requestOf(row), this.#to, this.#table)).status);
       this.#silent = 0;
       this.#answered += 1;
+      this.#refused = answer.startsWith('2') ? 0 : this.#refused + 1;
     } catch (error) {
       if (error instanceof SendError) throw error;
       if (this.#io.signal.aborted) return;
@@ -169,6 +175,10 @@ class Replay {
     if (this.#silent === limits.replayFailuresMax)
       throw new PlainError(
         `${new URL(this.#to).host} does not answer: ${answer.replace('no answer: ', '')} (${this.#answered} were answered)`,
+      );
+    if (this.#refused === limits.replayFailuresMax && !this.#keepGoing)
+      throw new PlainError(
+        `${this.#refused} requests in a row were refused, the last with ${answer} (${this.#answered} of ${this.#count} were sent)${answer === '401' ? ': --sender signs them' : ''}; --keep-going sends the rest nevertheless`,
       );
   }
 

@@ -404,7 +404,7 @@ export const doorLimits = {
   /** Requests per second that `replay` begins if no rate is given, and the highest rate. */
   replayRate: 50,
   replayRateMax: 10_000,
-  /** After how many unanswered requests in a row the receiver is taken to be gone. */
+  /** After how many requests in a row without an answer, or without a 2xx, a replay stops. */
   replayFailuresMax: 10,
 
   /** The size of a row group of a Parquet file: rows, and characters as PostgreSQL writes them; it may exceed this by one look. */

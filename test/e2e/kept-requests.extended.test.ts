@@ -220,6 +220,30 @@ test('headgate replay sends exactly what the sender sent', { timeout: 180_000 },
     assert.match(stdout, /^0 of 1 sent\n {2}no answer: .*: 1\n$/);
   });
 
+  await t.test('headgate replay stops after ten refusals in a row unless it is told to go on', async () => {
+    await client.query(`CREATE TABLE open (data JSONB) INCLUDE BODY AS raw WITH (connector = 'webhook')`);
+    for (let i = 0; i < 12; i++)
+      assert.equal((await headgate.post('dev/public/open', `{"n":${i}}`)).status, 200);
+    const again = (...args: readonly string[]) =>
+      run(process.execPath, [
+        cli,
+        'replay',
+        'open',
+        `--data-dir=${headgate.dataDir}`,
+        '--to',
+        'whole',
+        ...args,
+      ]);
+    const stopped = await again();
+    assert.equal(stopped.code, 1);
+    assert.match(
+      stopped.stderr,
+      /10 requests in a row were refused, .* 401 \(10 of 12 were sent\): --sender signs them; --keep-going/,
+    );
+    const whole = await again('--keep-going');
+    assert.match(whole.stdout, /^12 of 12 sent\n {2}401: 12\n$/);
+  });
+
   await t.test('ALTER TABLE … INCLUDE refuses what CREATE TABLE refuses', async () => {
     const refuses = async (clauses: string, code: string) =>
       assert.rejects(client.query(`ALTER TABLE whole ${clauses}`), { code });
