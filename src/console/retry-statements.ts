@@ -20,8 +20,12 @@ const listed = (ids: readonly string[]): string =>
 export const retrySome = (ids: readonly string[], force: boolean): string =>
   `SELECT id, headgate.retry_rejected(id${force ? ', force => true' : ''}) AS said FROM pg_catalog.unnest(${listed(ids)}::bigint[]) AS id`;
 
+/** Of others it may only be looked at. */
+const isOwn = 'headgate.owns_table(relation)';
+
 export const forgetSome = (ids: readonly string[]): string =>
-  `SELECT count(*) FILTER (WHERE headgate.forget_rejected(id)) AS deleted FROM pg_catalog.unnest(${listed(ids)}::bigint[]) AS id`;
+  `SELECT count(*) FILTER (WHERE headgate.forget_rejected(id)) AS deleted FROM headgate.rejected_requests
+WHERE id = ANY (${listed(ids)}::bigint[]) AND ${isOwn}`;
 
 /** Not stored by a retry. */
 const isOpen = `NOT (${isStored})`;
@@ -66,7 +70,7 @@ export const isOfKept = (filter: KeptFilter): string =>
 /** All that a filter matches. */
 export const forgetMatching = (filter: KeptFilter): string =>
   `SELECT count(*) FILTER (WHERE headgate.forget_rejected(id)) AS deleted
-FROM headgate.rejected_requests${whereKept(filter)}`;
+FROM headgate.rejected_requests${whereKept(filter, [isOwn])}`;
 
 /**
  * Tables of webhooks, at most six, in which a row replaces the one of the same key, whichever is the newer event, and the key's columns. What is retried

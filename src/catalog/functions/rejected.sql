@@ -51,12 +51,16 @@ BEGIN
 END
 $body$;
 
--- True: it existed, and is deleted.
+-- True: it is deleted. As with retry_rejected(), one of another owner is none.
 CREATE OR REPLACE FUNCTION headgate.forget_rejected(id bigint) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
   CALL headgate.ask('forget', jsonb_build_object('id', id));
-  RETURN current_setting('headgate.answer')::boolean;
+  IF NOT current_setting('headgate.answer')::boolean THEN
+    RAISE EXCEPTION USING ERRCODE = 'P0002', MESSAGE = format('there is no rejected request %s of a table that you own', id),
+      HINT = 'Whoever may look at it does not delete it, and old ones are forgotten.';
+  END IF;
+  RETURN true;
 END
 $body$;
 
