@@ -67,6 +67,13 @@ suite('the console says what is kept of refused requests, and what a retry repla
       assert.equal(ids.length, 2);
     });
     const { page, complaints } = await openConsole(t, headgate, chromium);
+    for (const [table, twice] of [
+      ['orders', 'replaces the row of its key, id'],
+      ['plain', 'stored again'],
+    ] as const) {
+      await page.goto(`${headgate.adminUrl}/console/#/dev/endpoint/public/${table}`);
+      await page.locator('.facts div', { hasText: 'A delivery sent twice' }).getByText(twice).waitFor();
+    }
     const place = `${headgate.adminUrl}/console/#/dev/requests`;
     const warning = page.getByText(
       /it replaces the row of the same key, also one that came later: orders \(id\)/,

@@ -3,6 +3,7 @@ import type { JSX } from 'preact';
 import type { SenderName, TestAnswer } from '../api.ts';
 import { identifier, qualified } from '../quote.ts';
 import { aboutText, sizeText } from '../visible-text.ts';
+import { isTable, listReplacing } from '../retry-statements.ts';
 import type { TableRef } from '../statements.ts';
 import { readFacts } from '../endpoint-list.ts';
 import { useAsked, useLoaded, useRows } from './load.ts';
@@ -61,9 +62,23 @@ function sameCheck(of: TableRef, { row, secrets, sender }: FactsOf): string {
   return `ALTER TABLE ${qualified(of.schema, of.table)}\nVALIDATE${names} ${check}`;
 }
 
+function Twice({ of, options }: Pick<FactsProps, 'of'> & Pick<FactsOf, 'options'>): JSX.Element {
+  const { dedupe, version } = options;
+  const replacing = useRows(listReplacing(isTable(of))).value;
+  if (typeof dedupe === 'string' && dedupe !== 'off') return <>stored once, by {dedupe}</>;
+  if (typeof version === 'string') return <>stored once: only a newer one replaces its row</>;
+  const key = replacing?.[0]?.['key'] ?? null;
+  if (key === null) return <>{replacing === null ? '…' : 'stored again'}</>;
+  return (
+    <>
+      replaces the row of its key, <Text of={key} max={130} />
+    </>
+  );
+}
+
 export function Facts({ facts, of, requests }: FactsProps): JSX.Element {
   const { row, owned, options, secrets, sender } = facts;
-  const { dedupe, spool, inspect, keep } = options as Readonly<Record<string, unknown>>;
+  const { spool, inspect, keep } = options as Readonly<Record<string, unknown>>;
   const check =
     row['expression'] === null ? (
       <b class="warn">none: open to anyone</b>
@@ -85,10 +100,9 @@ export function Facts({ facts, of, requests }: FactsProps): JSX.Element {
         {owned ? <a href={to(['sql'], { sql: sameCheck(of, facts) })}>Change it</a> : null}
       </>
     );
-  const once = typeof dedupe === 'string' && dedupe !== 'off' ? `stored once, by ${dedupe}` : 'stored again';
   const facts2: readonly (readonly [string, JSX.Element | string])[] = [
     ['Check', check],
-    ['A delivery sent twice', once],
+    ['A delivery sent twice', <Twice of={of} options={options} />],
     [
       'Bodies of accepted requests',
       <>
