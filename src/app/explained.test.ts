@@ -132,6 +132,7 @@ suite('the console explains each refusal in a sentence', () => {
       const last = (more: Partial<ToExplain>) =>
         explain({ ...plain, code, status: 422, bytes: 100_000, ...more }).todo.at(-1);
       assert.equal(last({ keptBytes: 100_000 })?.what, 'Then retry it here.');
+      assert.match(last({ keptBytes: 100_000, owned: false })?.what ?? '', /the owner of its table retry it/);
       const others = [
         [{ keptBytes: rejectedBodyBytesMax }, part],
         [{ keptBytes: null }, flood],

@@ -275,7 +275,7 @@ const large = ({ bytes }: ToExplain): ExplainedEntry => ({
 });
 
 /** The last thing to do about a request that fits once the table is changed: its retry, or what stands in for it. */
-function thenAgain({ door, bytes, keptBytes = null }: ToExplain): NextStep {
+function thenAgain({ door, bytes, keptBytes = null, owned }: ToExplain): NextStep {
   if (door === 'websocket')
     return {
       what: 'Then let its client send it again.',
@@ -285,7 +285,10 @@ function thenAgain({ door, bytes, keptBytes = null }: ToExplain): NextStep {
   if (keptBytes === null) return { what: whose, why: `It cannot be retried here: ${notKeptBecause}.` };
   return bytes !== null && keptBytes < bytes
     ? { what: whose, why: `It cannot be retried here: ${partKeptBecause}.` }
-    : { what: 'Then retry it here.', why: 'Its whole body is kept.' };
+    : {
+        what: owned === false ? 'Then let the owner of its table retry it here.' : 'Then retry it here.',
+        why: 'Its whole body is kept.',
+      };
 }
 
 /** Of a refused request; the limits are those of limits-requests.ts, from `rejectedBodyBytesMax` to `rejectedPerSecond`. */

@@ -40,6 +40,8 @@ export interface ToExplain {
   /** Of the body in headgate.rejected_requests; null or absent: the request is not there, or its body was not read. */
   readonly keptBytes?: number | null;
   readonly rows: number;
+  /** By the role that looks; false: it may do nothing with it. */
+  readonly owned?: boolean | null;
   /** Of a request that led to no table. */
   readonly path?: string;
 }

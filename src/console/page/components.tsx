@@ -150,24 +150,20 @@ export function Area({
 export const unlessAway = (disabled = false, title?: string) =>
   away.value === null ? { disabled, title } : { disabled: true, title: `Not available now. ${away.value}.` };
 
-export function NewEndpoint(): JSX.Element {
+/** Not for a role that may not make one. */
+export function NewEndpoint(): JSX.Element | null {
   const words = (
     <>
       + <span class="wide-words">New endpoint</span>
     </>
   );
-  const lacking = lackingToCreate();
-  return away.value === null && lacking === null ? (
+  if (lackingToCreate() !== null) return null;
+  return away.value === null ? (
     <a class="button primary" href={to(['new'])} aria-label="New endpoint">
       {words}
     </a>
   ) : (
-    <button
-      type="button"
-      class="primary"
-      aria-label="New endpoint"
-      {...unlessAway(lacking !== null, lacking ?? '')}
-    >
+    <button type="button" class="primary" aria-label="New endpoint" {...unlessAway()}>
       {words}
     </button>
   );

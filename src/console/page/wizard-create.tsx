@@ -20,7 +20,7 @@ import { listSecrets, withoutSecrets } from '../statements.ts';
 import { CopyField, urlOf } from './address.tsx';
 import { useLoaded, useRows, useRowsIf } from './load.ts';
 import type { Loaded, ResultRow } from './load.ts';
-import { Code, focused, lackingToCreate, unlessAway, Wrong } from './components.tsx';
+import { Code, focused, unlessAway, Wrong } from './components.tsx';
 import { Text } from './text.tsx';
 import { go, route } from './route.ts';
 import { call, me, run } from './server.ts';
@@ -76,11 +76,10 @@ export function Create({ chosen }: { readonly chosen: ChosenSender }): JSX.Eleme
   // Nothing moves below a pointer that is about to press the button.
   const isReady = problem === null && !name.isLoading && !isLoading(listed);
   const known = secrets.find((row) => keyOf(row) === existing);
-  const lacking = lackingToCreate();
   const it = { chosen, table, options, known };
   useEffect(() => setFailure(null), [table]);
   const create = async (): Promise<void> => {
-    if (busy || !isReady || lacking !== null) return;
+    if (busy || !isReady) return;
     setBusy(true);
     setFailure(null);
     try {
@@ -112,12 +111,10 @@ export function Create({ chosen }: { readonly chosen: ChosenSender }): JSX.Eleme
         <WhichSecret table={table} secrets={secrets} existing={existing} choose={setExisting} />
       )}
       <div class="row-of wrap">
-        <button type="submit" class="primary" {...unlessAway(busy || !isReady || lacking !== null)}>
+        <button type="submit" class="primary" {...unlessAway(busy || !isReady)}>
           {busy ? 'Creating …' : 'Create the endpoint'}
         </button>
-        <span class={lacking === null ? 'faint' : 'wrong'}>
-          {lacking ?? thenText(chosen, known !== undefined)}
-        </span>
+        <span class="faint">{thenText(chosen, known !== undefined)}</span>
       </div>
       {failure === null ? null : <Wrong failure={failure} />}
       <details class="statement">

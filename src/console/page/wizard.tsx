@@ -10,7 +10,7 @@ import { emptyForm, isHmacForm, problemOf } from '../custom-hmac.ts';
 import type { HmacForm } from '../custom-hmac.ts';
 import { Monogram } from './endpoints.tsx';
 import { useLoaded, useRowsIf } from './load.ts';
-import { Shown } from './components.tsx';
+import { lackingToCreate, Shown } from './components.tsx';
 import { Text } from './text.tsx';
 import { go, route, to } from './route.ts';
 import { call } from './server.ts';
@@ -23,6 +23,7 @@ import { Connect } from './wizard-secret.tsx';
 import type { CreatedTable } from './wizard-secret.tsx';
 
 export function Wizard({ kind }: { readonly kind: string }): JSX.Element {
+  const lacking = lackingToCreate();
   const senders = useLoaded('senders', (options) => call<readonly SenderInfo[]>('senders', options));
   return (
     <>
@@ -36,9 +37,15 @@ export function Wizard({ kind }: { readonly kind: string }): JSX.Element {
         </a>
       </header>
       <div class="wizard">
-        <Shown loaded={senders}>
-          {(all) => <Steps kind={kind} sender={all.find(({ id }) => id === kind) ?? null} senders={all} />}
-        </Shown>
+        {lacking !== null ? (
+          <div class="empty">
+            <Text of={lacking} max={300} />
+          </div>
+        ) : (
+          <Shown loaded={senders}>
+            {(all) => <Steps kind={kind} sender={all.find(({ id }) => id === kind) ?? null} senders={all} />}
+          </Shown>
+        )}
       </div>
     </>
   );
