@@ -98,6 +98,7 @@ export class SenderHandshakes {
           status,
           outcome: 'unmatched',
         });
+      arrival.found?.(target);
       return wrongMethod(target);
     }
   }

@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { Admission } from '../access/admission.ts';
 import type { TlsSource } from '../access/tls-source.ts';
+import type { Connection } from '../http/connection.ts';
 import type { Incoming } from '../http/exchange.ts';
 import { HttpServer } from '../http/http-server.ts';
 import type { HttpHandler } from '../http/received-requests.ts';
@@ -117,11 +118,12 @@ export class Listener implements Closable, HttpHandler<WebhookExchange> {
     exchange.serve(passedOver);
   }
 
-  words(why: Refusal): WebhookReply {
-    const said = this.#context.refusalReply(why);
-    const { status, code } = said;
-    this.#context.observe({ kind: 'request.answered', table: null, status, code, rows: 0, seconds: 0 });
-    return said;
+  words(why: Refusal, { remoteAddress }: Pick<Connection, 'remoteAddress'>): WebhookReply {
+    const reply = this.#context.refusalReply(why);
+    const { status, code } = reply;
+    const said = { table: null, status, code, rows: 0, seconds: 0, remoteAddress };
+    this.#context.observe({ kind: 'request.answered', ...said });
+    return reply;
   }
 
   /** How much is in flight at this moment. */

@@ -21,7 +21,7 @@ type WhatHappened =
       readonly arrivedAtMs?: number;
       /** Of a request that led to no table, without its query, up to 200 characters. */
       readonly path?: string;
-      /** The client's address, behind trusted proxies; absent if no request was read. */
+      /** The client's address, behind trusted proxies; that of the connection if no request was read. */
       readonly remoteAddress?: string;
       /** Announced length of the body; absent if none was announced. */
       readonly bytes?: number;
