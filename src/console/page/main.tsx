@@ -50,6 +50,7 @@ const tools = [
   ['events', 'Events', 'events'],
   ['health', 'Health', 'health'],
 ] as const;
+const bar = [...places, ...tools];
 
 /** Of pages that the bar does not name. */
 const titles: Readonly<Record<string, string>> = { new: 'New endpoint', diff: 'Compared' };
@@ -57,7 +58,9 @@ const titles: Readonly<Record<string, string>> = { new: 'New endpoint', diff: 'C
 function Screen(): JSX.Element {
   const { parts, query } = route.value;
   const [place = '', first = '', second = '', third = ''] = parts;
-  if (!isRoute(place))
+  const hasPages =
+    !bar.some(([id]) => id === place) || place === 'requests' || (place === 'endpoints' && second !== '');
+  if (!isRoute(place) || (first !== '' && !hasPages))
     return (
       <div class="empty">
         There is no such page. <a href={to([])}>Overview</a>
@@ -291,7 +294,7 @@ function watchTitle(): void {
   effect(() => {
     const { parts } = route.value;
     const [place = 'overview', first = '', table = ''] = parts;
-    const titled = [...places, ...tools].find(([id]) => id === place)?.[1] ?? titles[place] ?? 'Overview';
+    const titled = bar.find(([id]) => id === place)?.[1] ?? titles[place] ?? 'Overview';
     const name =
       place === 'endpoint' ? table : first === '' ? titled : `${titled} ${first.replace(/^r(?=\d)/, '')}`;
     document.title = `${name} · Headgate`;
