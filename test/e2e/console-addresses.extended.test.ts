@@ -5,6 +5,7 @@ import { suite, test } from 'node:test';
 import { openConsole } from '../support/console.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { requireBrowser } from '../support/tools.ts';
+import { within } from '../support/within.ts';
 
 /** Returns the first line of the answer. */
 const sent = (port: number, bytes: string): Promise<string> =>
@@ -42,6 +43,14 @@ suite('addresses', () => {
     }
     await page.goto(`${place}/endpoints/public/inhouse`);
     await page.getByRole('tab', { name: 'Definition' }).waitFor();
+    // Of processes that are named at random.
+    for (const [id, name] of [
+      ['r7f3.12', 'Requests r7f3.12'],
+      ['r12', 'Requests 12'],
+    ]) {
+      await page.goto(`${place}/requests/${id}`);
+      await within(15_000, async () => assert.equal(await page.title(), `${name} · Headgate`));
+    }
     assert.deepEqual(complaints, []);
   });
 });

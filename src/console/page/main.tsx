@@ -18,6 +18,7 @@ import { addressOfRefused } from '../list-address.ts';
 import { forgetLists } from './list-state.ts';
 import { watchPlaces } from './scroll-position.ts';
 import { goTo, route, settle, to, watchRoute } from './route.ts';
+import { isKept } from '../request-filter.ts';
 import { isRoute } from '../routes.ts';
 import { digitsText } from '../visible-text.ts';
 import { away, call, enter, loggedOut, me, notReady, offered, token } from './server.ts';
@@ -296,7 +297,11 @@ function watchTitle(): void {
     const [place = 'overview', first = '', table = ''] = parts;
     const titled = bar.find(([id]) => id === place)?.[1] ?? titles[place] ?? 'Overview';
     const name =
-      place === 'endpoint' ? table : first === '' ? titled : `${titled} ${first.replace(/^r(?=\d)/, '')}`;
+      place === 'endpoint'
+        ? table
+        : first === ''
+          ? titled
+          : `${titled} ${isKept(first) ? first.slice(1) : first}`;
     document.title = `${name} · Headgate`;
   });
 }
