@@ -1,5 +1,5 @@
 /**
- * What is sealed in the catalog, and under which identity. A check is sealed as a whole, as Headgate has compiled and
+ * What is sealed in the catalog, and under which identity. A check is sealed as a whole, as Headgate has parsed and
  * judged it: the other columns of its row may have been written by a role by hand, and are believed only if they say
  * the same. Pure; sealing and opening are passed in. Throws, never with a secret in the message.
  */

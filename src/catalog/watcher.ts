@@ -231,7 +231,10 @@ class TableLooks {
     this.#watch = null;
   }
 
-  /** What the engine says that `picture` does not know; null: nothing has changed. */
+  /**
+   * What the engine says that `picture` does not know; null: nothing has changed. On a session of Headgate's own one cheap question is asked first
+   * (`#isAsWatched`): a table that was made or changed is then looked at with all others (`watch`), and read by SnapshotCache.
+   */
   async look(client: ClientBase, picture: SnapshotCache): Promise<SnapshotCheck | null> {
     const { mark, isAhead } = picture;
     if (!this.isOwn) return look(client, mark);

@@ -78,7 +78,7 @@ export class Commit implements GroupCommit {
   /** As a rule `#alone`, at once, counted as one of the shared transactions; with small groups of other tables if they come at the same moment. */
   async #store(group: Group): Promise<readonly Outcome[]> {
     try {
-      this.#turns.saw(group.target);
+      this.#turns.note(group.target);
       return await this.#sharing.store(group);
     } catch (error) {
       return this.#failed(group, error);

@@ -147,7 +147,8 @@ function areFew(members: readonly Rows[]): boolean {
 }
 
 /**
- * Stores `$1` in a table of plain rows, in order. Its plan is made again, and the table checked, when the table changes:
+ * Stores `$1` in a table of plain rows, in order. Its plan is made again, and the table checked, when the table changes; a question that is not true is
+ * an error, and never fewer rows:
  *
  *   with asked as (select where <it is the table of the target>)
  *   insert into public.t (data) select unnest($1) from asked where <the name still means it> returning …

@@ -149,7 +149,7 @@ const waiting = rememberedOf((target: Target): Target =>
   target.waitsForDisk ? target : { ...target, waitsForDisk: true },
 );
 
-/** Behind a statement that marks the requests as arrived. */
+/** Behind a statement that marks the requests as arrived, in the same transaction: documents by COPY, in one query with it. */
 function triedGroup(
   session: CommitSession,
   target: Target,

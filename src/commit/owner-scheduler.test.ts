@@ -26,7 +26,7 @@ function room(t: TestContext, connections = 8) {
   const send = (names: string, ackTimeoutMs: number = ackDeadlineMs) => {
     for (const name of names.split(' ')) {
       const target = targetNamed(name);
-      turns.saw(target);
+      turns.note(target);
       const run = async () => {
         if (!(await turns.turn(target, ackTimeoutMs))) return void late.push(name);
         const started = at.now;

@@ -59,8 +59,8 @@ export class OwnerScheduler {
     this.#context = context;
   }
 
-  /** There is a group of this table's owner, whichever way it goes. */
-  saw(target: Target): void {
+  /** There is a group of this table's owner, whichever way it goes: one more owner to be fair to. */
+  note(target: Target): void {
     const { code } = target;
     const line = this.#lineOf(target);
     line.only ??= code.owner;

@@ -25,7 +25,7 @@ export function staysSql({ schema, table, oid, shape, code }: Target): string {
 }
 
 /**
- * For a statement that writes into the target. Servers of Citus know its rows by other oids: there isMeantFirst comes before the statement, unless it stores the rows
+ * For a statement that writes into the target: true, or the statement fails with 22P02; never fewer rows. Servers of Citus know its rows by other oids: there isMeantFirst comes before the statement, unless it stores the rows
  * of a query of no table (`isQuery`), which Citus evaluates at the coordinator.
  */
 export function isMeant(target: Target, isQuery = false): string {

@@ -90,6 +90,7 @@ export class CommitSession {
     if (!this.#usable) return expected.map(() => failedHere('08003', 'the connection was lost'));
     const left = this.leftMs;
     if (left <= 0) return expected.map(() => failedHere('57014', 'deadline'));
+    // null, as a rule: only a session in which code has run is reset.
     const reset = this.#connection.takeReset();
     const replies =
       reset === null

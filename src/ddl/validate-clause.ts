@@ -28,7 +28,7 @@ export interface ValidateClause {
 export interface Validation {
   readonly payload: string | null;
   readonly expression: string;
-  /** The check as it was compiled and judged here: the catalog trusts nothing else. */
+  /** The text of the check as it was parsed and judged here: the catalog trusts nothing else. It is compiled when the table is read. */
   readonly sealed: string;
   readonly sealId: string;
   readonly secrets: readonly { readonly schema: string | null; readonly name: string }[];

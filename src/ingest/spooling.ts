@@ -5,7 +5,8 @@
  *
  * Takes catalog, lanes and disk; refuses with their codes, and with `spool_full`, `engine_unavailable`, `table_changed` and, if its database is moved, `spooling`. A request goes to the disk only
  * if it is certain that the database stored nothing of it, if the table stores each delivery once, or if its rows go elsewhere (`into`), at
- * least once. Requests that arrive while a table switches between lane and disk wait for the switch (spool/table-order.ts). Nothing is ever
+ * least once. The first request of an outage comes here from the lane, which did not store it (`submit`), or, if the catalog has noticed first, without
+ * a table (`findLate`); the next ones find that the table spools (`admit`). Requests that arrive while a table switches between lane and disk wait for the switch (spool/table-order.ts). Nothing is ever
  * stored in the database on the basis of the last known catalog.
  */
 import { setTimeout as delay } from 'node:timers/promises';

@@ -61,7 +61,7 @@ export class WebhookExchange extends Exchange implements Arrival {
     return this.span?.traceparent;
   }
 
-  /** Sends it through the stages, or refuses it. The answer follows when they have decided. `passedOver`: see HttpHandler. */
+  /** Sends it through the stages, or refuses it. The answer follows when they have decided. `passedOver`: why a WebSocket that it offers cannot be opened; null, as a rule: it offers none. */
   serve(passedOver: Refusal | null): void {
     const { context, target } = this;
     const { mayOpen } = this.#room;

@@ -77,6 +77,7 @@ export class Drainer implements Closable {
     }
   }
 
+  /** Whether the database is back: only here is that noticed. */
   #isReady(): boolean {
     const { engine, catalog } = this.#stages;
     return engine.unavailable === null && catalog.isWatching(this.#kept.database);
@@ -325,7 +326,7 @@ export class Drainer implements Closable {
     return spool.segments.every(({ last }) => (last.get(oid) ?? 0n) <= position);
   }
 
-  /** Removes from the disk what has arrived; a spool of another process is removed with its last segment. */
+  /** Removes from the disk what has arrived, as TableHandOver has noted it after each COMMIT; a spool of another process is removed with its last segment. */
   async #trim(): Promise<void> {
     for (const spool of this.#kept.spools) {
       const progress = this.#progress.get(spool);

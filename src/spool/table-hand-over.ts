@@ -32,7 +32,7 @@ export interface HandOverMemory {
 /** What is known of a spool while it is handed over. */
 export interface HandOverInProgress {
   readonly spool: { readonly id: string };
-  /** The positions of the spool, by oid; moved as requests arrive. */
+  /** The positions of the spool, by oid; moved after each COMMIT. */
   readonly positions: Map<number, bigint>;
   /** By oid; kept from one pass to the next. */
   readonly slow: Map<number, SlowTables>;
