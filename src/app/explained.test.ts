@@ -72,7 +72,7 @@ function said(sender: Sender, secret: string, sent: SignedRequest) {
   const { title, says, todo } = explain(it);
   for (const text of [title, says, briefOf(it), ...todo.flatMap(({ what, why }) => [what, why])])
     isSpoken(text);
-  assert(briefOf(it).length <= 28, briefOf(it));
+  assert(briefOf(it).length <= 40, briefOf(it));
   assert(todo.length > 0);
   assert.doesNotMatch(title + says, new RegExp(secret.replaceAll(/[^\w]/g, '.').slice(0, 40)));
   return { title, says, cause, reason };
@@ -85,7 +85,7 @@ suite('the console explains each refusal in a sentence', () => {
       const { title, says, todo } = explain(it);
       for (const text of [title, says, briefOf(it)]) isSpoken(text);
       assert.match(title, /^[A-Z].*\.$/, code);
-      assert(briefOf(it).length <= 28, `${code}: ${briefOf(it)}`);
+      assert(briefOf(it).length <= 40, `${code}: ${briefOf(it)}`);
       assert(todo.length > 0, code);
     }
   });

@@ -1,5 +1,5 @@
 /**
- * What became of a request in a few words, for a line of a list: at most 28 characters. The sentence is in explained.ts. Pure. Kept on disk, handshakes and
+ * What became of a request in a few words, for a line of a list: at most 40 characters. The sentence is in explained.ts. Pure. Kept on disk, handshakes and
  * repeats are no refusals.
  */
 import { spanText } from '../kit/duration.ts';
@@ -122,11 +122,11 @@ function briefCause({ kind, ageS, limitS, header }: Cause): string {
       if (ageS === undefined) return 'Timestamp out of range';
       return `Timestamp ${ageText(ageS, limitS)} ${ageS < 0 ? 'ahead' : 'old'}`;
     case 'missing':
-      return cut(`No ${header ?? 'signature'}`, 28);
+      return cut(`No ${header ?? 'signature'}`, 40);
     case 'empty':
-      return cut(`Empty ${header ?? 'signature'}`, 28);
+      return cut(`Empty ${header ?? 'signature'}`, 40);
     case 'twice':
-      return cut(`Twice: ${header ?? 'signature'}`, 28);
+      return cut(`Twice: ${header ?? 'signature'}`, 40);
     case 'prefix':
       return 'Signature of another form';
     case 'signature':
@@ -153,12 +153,12 @@ function briefCode({ code, status, reason, bytes }: ToExplain): string {
   if (code === 'payload_undecodable' && notJsonOf(reason) !== null) return 'The body is not JSON';
   if (code === 'payload_undecodable' && isNoObject(reason)) return 'The body is no JSON object';
   if (code === 'payload_undecodable')
-    return column === null ? 'A value does not fit' : cut(`Column ${column} does not fit`, 28);
+    return column === null ? 'A value does not fit' : cut(`Column ${column} does not fit`, 40);
   if (code === 'row_refused')
-    return column === null ? 'The table refused the row' : cut(`Column ${column} refused it`, 28);
+    return column === null ? 'The table refused the row' : cut(`Column ${column} refused it`, 40);
   if (status >= 500) return 'Told to come again';
   const words = code.replaceAll('_', ' ');
-  return cut(words.charAt(0).toUpperCase() + words.slice(1), 28);
+  return cut(words.charAt(0).toUpperCase() + words.slice(1), 40);
 }
 
 /** By code; those of a 5xx are all told to come again. */

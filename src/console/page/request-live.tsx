@@ -8,7 +8,7 @@ import type { RequestList } from './list-state.ts';
 import { connected } from './live.ts';
 import { Wrong } from './components.tsx';
 import { Text } from './text.tsx';
-import { Line, Names } from './request-rows.tsx';
+import { Line, linesOf, Names } from './request-rows.tsx';
 import { go, to } from './route.ts';
 import { useSenders } from './senders.ts';
 import { notReady } from './server.ts';
@@ -76,7 +76,7 @@ export function LatestRequests({ address, set, title, empty, max }: LatestProps)
       {loaded && rows.length === 0 ? (
         <div class="empty">{empty}</div>
       ) : (
-        <table class="lines" aria-label="Requests as they arrive">
+        <table class={linesOf(rows)} aria-label="Requests as they arrive">
           <thead>
             <tr>
               <Names />

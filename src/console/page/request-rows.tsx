@@ -82,7 +82,7 @@ export function RequestRows(props: Props): JSX.Element {
       role="region"
       aria-label="Requests"
     >
-      <table class="lines">
+      <table class={linesOf(rows)}>
         <Head list={list} />
         <tbody>
           <Gap px={from * view.row} />
@@ -136,6 +136,10 @@ function Head({ list }: { readonly list: RequestList }): JSX.Element {
     </thead>
   );
 }
+
+/** Without a column for events if none of them has one. */
+export const linesOf = (rows: readonly ListedRequest[]): string =>
+  rows.some(({ event }) => event !== undefined) ? 'lines' : 'lines no-event';
 
 /** The headings of a `Line`, without that of its checkbox. */
 export function Names(): JSX.Element {
@@ -254,7 +258,7 @@ export function Line({
       <td class="event">
         {row.event === undefined ? <span class="faint">—</span> : <Text of={row.event} max={60} />}
       </td>
-      <td class="what">
+      <td class="what" title={brief}>
         {row.event === undefined ? null : (
           <span class="on-phone">
             <Text of={row.event} max={60} /> ·{' '}
