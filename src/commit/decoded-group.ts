@@ -87,7 +87,7 @@ export class DecodedGroup implements TriedGroup {
     const rows = this.#steps(members, mayTry);
     const trials = rows.find((step) => step.trials !== undefined)?.trials;
     const before = [...settingSteps(session.settings(target)), ...this.#table.before(rows)];
-    const then = this.#table.isLockedFor(rows) ? rows : [...rows, ...this.#table.after(session.facts)];
+    const then = [...rows, ...this.#table.after(session.facts, rows)];
     const steps = [...before, ...then];
     const first = resetBefore(session.shared);
     const last = resetAfter(session.shared, target, session.commitOf(target));

@@ -52,7 +52,7 @@ export class RefusedTransactions {
     const all = (end: StoreAttempt) => ({ attempts: units.map(() => end), end });
     const steps = units.map((members) => this.#stepsOf(members));
     const before = this.#before(steps.flat());
-    const after = this.#table.after(this.#session.facts);
+    const after = this.#table.after(this.#session.facts, null);
     const { shared } = this.#session;
     const { target } = this.#table;
     const first = resetBefore(shared);

@@ -86,7 +86,7 @@ export class TableStatements {
     return this.target.shape.newest !== undefined;
   }
 
-  /** The first steps of a transaction that takes these steps: as a rule one, which locks and confirms the table; then none come after the rows (isLockedFor). */
+  /** The first steps of a transaction that takes these steps: as a rule one, which locks and confirms the table. */
   before(steps: readonly StatementStep[]): readonly StatementStep[] {
     const count = steps.filter(({ between, claims }) => between !== true && claims !== true).length;
     const deletes = steps.some((it) => it.deletes === true);
@@ -163,14 +163,10 @@ export class TableStatements {
     return { ...step, rowAt: (place) => place, trials };
   }
 
-  /** Whether these steps store rows only in the table that the first step has locked, because each names it by its number, too. */
-  isLockedFor(steps: readonly StatementStep[]): boolean {
-    return this.#lockAndConfirm !== null && !steps.some(({ deletes }) => deletes === true);
-  }
-
-  /** The last steps of a transaction. */
-  after(facts: SessionFacts): StatementStep[] {
-    if (this.#lockAndConfirm !== null) return [this.#lockAndConfirm];
+  /** The last steps of a transaction that takes these steps; null: whatever they are. As a rule none: the first step has locked the table, which each step names by its number, too. */
+  after(facts: SessionFacts, steps: readonly StatementStep[] | null): StatementStep[] {
+    if (this.#lockAndConfirm !== null)
+      return steps === null || steps.some(({ deletes }) => deletes === true) ? [this.#lockAndConfirm] : [];
     // Triggers that fire at COMMIT see the same path as those before them.
     const own = runsNoCode(this.target) ? [] : [pathStep(facts.path)];
     return [this.confirm, ...own];
