@@ -8,7 +8,7 @@ import type { RequestList } from './list-state.ts';
 import { connected } from './live.ts';
 import { Wrong } from './components.tsx';
 import { Text } from './text.tsx';
-import { Line, linesOf, Names } from './request-rows.tsx';
+import { Line, linesOf, Names } from './request-line.tsx';
 import { go, to } from './route.ts';
 import { useSenders } from './senders.ts';
 import { notReady } from './server.ts';

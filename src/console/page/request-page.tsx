@@ -14,7 +14,7 @@ import { Text } from './text.tsx';
 import { useRows, useLoaded } from './load.ts';
 import { useFacts } from './request-facts.ts';
 import type { Facts } from './request-facts.ts';
-import { msText, toExplain } from './request-rows.tsx';
+import { msText, toExplain } from './request-line.tsx';
 import { RequestTime } from './request-time.tsx';
 import { Actions, Contents, Heading, lackingOfRetry, onlyLooks, Retried, Verdict } from './request-view.tsx';
 import { ExplainThis, lackingOf } from './request.tsx';

@@ -17,7 +17,7 @@ import type { ResultRow } from './load.ts';
 import { Action, Copy, Sql, Wrong } from './components.tsx';
 import { Text } from './text.tsx';
 import type { Facts } from './request-facts.ts';
-import { AnswerBadge, msText, toExplain } from './request-rows.tsx';
+import { AnswerBadge, msText, toExplain } from './request-line.tsx';
 import { RequestTime, clockOf } from './request-time.tsx';
 import { copyOf, Headers, lackingOf } from './request.tsx';
 import { Outcome } from './retry-progress.tsx';
