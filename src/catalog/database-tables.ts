@@ -12,7 +12,9 @@ import type { StageContext } from '../observe/context.ts';
 import type { Target } from '../types/target.ts';
 
 /** The tables of all databases that are served: what requests ask, answered from memory. `Catalog` (catalog.ts) puts the databases here. */
-export abstract class ServedTables<Database extends { readonly tables: DatabaseTables }> {
+export abstract class ServedTables<
+  Database extends { readonly tables: DatabaseTables } = { readonly tables: DatabaseTables },
+> {
   /** By name. */
   protected readonly served = new Map<string, Database>();
 

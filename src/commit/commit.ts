@@ -103,6 +103,7 @@ export class Commit implements GroupCommit {
     }
     let ms: number | null = null;
     try {
+      // A connection, lent; what is sent on it is in CommitSession (session.ts).
       const lent = await lendSession(this.#context, [group], target, pools.connectFor(target));
       if (!(lent instanceof GroupSession)) return { outcomes: group.members.map(() => lent), ms };
       try {

@@ -194,5 +194,5 @@ const openingStatement = toStatement(`select ${numberSql}`, []);
 
 const opening = [...executeMessages(openingStatement.name, []), flushMessage];
 
-/** Precedes the statement, which locks the table and checks it by itself: the number, which is sent at once. */
+/** Precedes the statement, in the same write, which locks the table and checks it by itself: the number, which the engine sends at once (Flush). */
 const fewRowsOpening: readonly StatementStep[] = [{ statement: openingStatement, messages: () => opening }];

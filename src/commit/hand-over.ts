@@ -176,6 +176,7 @@ async function pass(group: DocumentGroup | DecodedGroup, given: readonly Rows[])
     // The position passes all of them, so all of them are stored or copies.
     const first = await group.store(members, true);
     if (first.kind === 'committed') return { kind: 'committed' };
+    // Nothing was stored: once more if what the engine said leaves a chance.
     const attempt = await storeAgain(group, members, true, first);
     if (attempt.kind === 'committed') return { kind: 'committed' };
     if (attempt.kind === 'lost') return { kind: 'unknown' };

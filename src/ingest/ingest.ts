@@ -12,6 +12,7 @@
 import type { Admission } from '../access/admission.ts';
 import type { Lanes } from '../batch/lanes.ts';
 import type { Catalog } from '../catalog/catalog.ts';
+import type { ServedTables } from '../catalog/database-tables.ts';
 import { decodeWithPauses } from '../decode/decode-slices.ts';
 import { decodeWhole } from '../decode/decode.ts';
 import { Refused } from '../errors/refusals.ts';
@@ -35,7 +36,7 @@ import { changedAttemptsMax } from './refusal-check.ts';
 
 /** What a request passes, and who is told of it. */
 export interface Stages extends Pick<StageContext, 'clock' | 'observe'> {
-  readonly catalog: Pick<Catalog, 'answering' | 'refresh'> & SpoolStages['catalog'];
+  readonly catalog: Pick<ServedTables, 'answering'> & Pick<Catalog, 'refresh'> & SpoolStages['catalog'];
   readonly lanes: Pick<Lanes, 'admit' | 'submit'>;
   /** Which tables spool, and for how long. */
   readonly settings: SpoolStages['settings'];
@@ -91,6 +92,7 @@ export class Ingest {
         const expected = { bytes: arrival.announcedBytes ?? 0, inOrder: false };
         if (spools) spooling.admit(target, expected);
         else lanes.admit(target, expected);
+        // As a rule it has arrived, and is no promise.
         const reading = progress.body ?? arrival.body(target.readsEncodedBody);
         const body = (progress.body = reading instanceof Promise ? await reading : reading);
         // It may have taken long to arrive, and the table may have another check by now.
@@ -115,6 +117,7 @@ export class Ingest {
           const asked = answerHandshake(stages, target, answers, request, 'checked');
           if (asked !== null) return asked;
         }
+        // As a rule the first: the document is only scanned, and its bytes are the row.
         const decoding = decodeWhole(target, request) ?? decodeWithPauses(target, request);
         const decoded = decoding instanceof Promise ? await decoding : decoding;
         // The group of the rows finds the request's trace by them.

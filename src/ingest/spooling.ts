@@ -16,6 +16,7 @@ import { isSpooling } from '../spool/table-order.ts';
 import type { TableGate } from '../spool/table-order.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { keyOfName } from '../catalog/database-tables.ts';
+import type { ServedTables } from '../catalog/database-tables.ts';
 import type { Settings } from '../config/settings.ts';
 import type { Arrival } from '../types/request.ts';
 import type { Outcome, Rows, Spooled } from '../types/rows.ts';
@@ -46,7 +47,8 @@ export interface DiskSpool {
 }
 
 export interface SpoolStages extends Pick<StageContext, 'observe'> {
-  readonly catalog: Pick<Catalog, 'find' | 'isStill' | 'isWatchingTable' | 'known' | 'doubtMs'>;
+  readonly catalog: Pick<Catalog, 'find' | 'isStill'> &
+    Pick<ServedTables, 'isWatchingTable' | 'known' | 'doubtMs'>;
   readonly lanes: Pick<Lanes, 'admit' | 'submit'>;
   /** null: no requests are kept. */
   readonly disk: Disk | null;

@@ -149,6 +149,7 @@ function useAct(list: RequestList, done: () => void) {
       setSaid(await what());
       list.selected.value = new Set();
       done();
+      // A first reading; of a retry of all that match, RetryProgress tells what changes later.
       list.renewUntilTried(false);
     } catch (error) {
       setFailure(error as Failure);
