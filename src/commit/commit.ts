@@ -11,11 +11,9 @@
  * delays a group; its connections are handed out by turns of the tables' owners (owner-scheduler.ts), so that nobody's slow tables take all.
  */
 import type { Group, GroupCommit, Outcome, Rows } from '../types/rows.ts';
-import type { Target } from '../types/target.ts';
 import type { Tracer } from '../telemetry/tracer.ts';
 import type { IntoRisingWave } from '../risingwave/into.ts';
 import { refusal } from '../errors/refusals.ts';
-import { rememberedOf } from '../kit/memoize.ts';
 import { DecodedGroup } from './decoded-group.ts';
 import { DocumentGroup } from './document-group.ts';
 import { GroupSession, ackTimeoutOf, lendSession } from './group-session.ts';
@@ -29,6 +27,7 @@ import { settleEach } from './row-at-fault.ts';
 import type { TriedGroup } from './row-at-fault.ts';
 import { GroupSharing } from './shared-transaction.ts';
 import type { GroupResult } from './sharing-tables.ts';
+import { forRows, storesDocuments } from './write-mode.ts';
 import { tableStatements } from './table-statements.ts';
 
 export class Commit implements GroupCommit {
@@ -130,27 +129,6 @@ const tooLate = aborted(refusal('deadline'));
 
 function isOfChangedTable(outcome: Outcome): boolean {
   return outcome.kind === 'aborted' && outcome.refusal.code === 'table_changed';
-}
-
-const deleting = rememberedOf((target: Target): Target => ({
-  ...target,
-  code: { ...target.code, as: target.code.deletesAs },
-}));
-
-/**
- * The target as it is for these rows; `code.as` says in whose session they are stored, which is decided here alone. Rows of a table that runs no code: the
- * role that stores such rows of all owners. Rows of a table that runs code, and rows that are looked for in a table, which PostgreSQL plans: the table's owner.
- */
-export function forRows({ target, members }: Pick<Group, 'target' | 'members'>): Target {
-  const { code } = target;
-  if (code.as === code.deletesAs || !members.some(({ deletes }) => deletes?.includes(1) === true))
-    return target;
-  return deleting(target);
-}
-
-/** Whether documents are stored as they are: as a rule by one prepared INSERT, and many of them by COPY. Otherwise the engine decodes them: always of `/v1/events`. */
-export function storesDocuments({ shape, dedupe }: Target): boolean {
-  return shape.writeMode === 'documents' && dedupe === undefined;
 }
 
 /** One outcome per member, in order. Nearly always all are stored together; if not, row-at-fault.ts finds out whose rows are refused. */

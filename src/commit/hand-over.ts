@@ -12,7 +12,7 @@ import type { Group, Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { Refusal } from '../errors/refusals.ts';
-import { storesDocuments, forRows } from './commit.ts';
+import { storesDocuments, forRows } from './write-mode.ts';
 import { ackTimeoutOf, noConnection } from './group-session.ts';
 import { CommitSession } from './session.ts';
 import type { CommitContext } from './session.ts';
@@ -163,6 +163,7 @@ function triedGroup(
     target.code.as === 'owner'
       ? requestSql('advance', { spool, relation: target.oid, first: String(first), last: String(last) })
       : `select headgate.advance('${spool}'::pg_catalog.uuid, ${target.oid}, ${first}, ${last})`;
+  // Never prepared: always the COPY, one query with `advance`, which PostgreSQL commits at its end.
   return new DocumentGroup(session, target, context.limits, advance);
 }
 

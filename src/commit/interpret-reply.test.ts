@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { failedHere, isInDoubt, isRaised, verdictOf } from './interpret-reply.ts';
+import { failedHere, isInDoubt, isRaised, told, verdictOf } from './interpret-reply.ts';
 
 const elsewhere = (sqlstate: string, where: string) => ({
   ...failedHere(sqlstate, ''),
@@ -39,4 +39,17 @@ test('the error of a failing Citus worker concerns its own rows, and leaves a CO
 test("a disk error raised by PostgreSQL itself is an engine error, and one raised by a statement is the row's", () => {
   assert.equal(verdictOf({ sqlstate: '53100', routine: 'mdextend', where: raised }), 'engine');
   assert.equal(verdictOf({ sqlstate: '53100', routine: 'exec_stmt_raise', where: '' }), 'row');
+});
+
+test("a value that the engine cannot read is the row's fault, unless it stands in the statement's own text", () => {
+  const unread = { ...failedHere('22P02', ''), routine: 'boolin' };
+  const steps = [{ statement: null, messages: () => [] }];
+  for (const [change, verdict] of [
+    [{}, 'row'],
+    [{ placed: true }, 'table'],
+    [{ placed: true, where: raised, routine: 'exec_stmt_raise' }, 'row'],
+    [{ placed: true, where: 'SQL function "f" statement 1' }, 'row'],
+    [{ placed: true, atCommit: true }, 'row'],
+  ] as const)
+    assert.equal(verdictOf(told({ ...unread, ...change }, steps, 0)), verdict, JSON.stringify(change));
 });

@@ -190,9 +190,19 @@ export function told<T extends StoreAttempt>(
   before: number,
 ): T | Failed {
   if (attempt.kind !== 'failed' || attempt.atCommit) return attempt;
+  if (isOfText(attempt)) return changed;
   const step = steps[attempt.completed - before];
   if (step?.claims === true) return claimFailed(attempt);
   return step?.checks === true ? (checkFailed(attempt) ?? attempt) : attempt;
+}
+
+/**
+ * Whether PostgreSQL could not read a literal of the statement itself, which holds no values of rows: what it says of the table's name is not so
+ * (kit/sql-text.ts, namesAsParsed), when it is prepared, or planned again.
+ */
+function isOfText(failed: Failed): boolean {
+  const { sqlstate, placed, where, routine } = failed;
+  return sqlstate === '22P02' && placed && where === '' && routine !== handedOn && !isRaised(failed);
 }
 
 export const changed = failedHere(tableChanged, 'the table has changed');

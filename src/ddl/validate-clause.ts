@@ -127,7 +127,7 @@ const queryUnchecked: Caution = {
 
 const nothingAsked: SenderDemands = { form: null, cautions: [], changed: null };
 
-/** Throws StatementError, with the position of what is wrong. */
+/** Parsed and judged; compiled only when the table is read (TableCompiler). Throws StatementError, with the position of what is wrong. */
 export function parseClause(clause: ValidateClause, deps: DdlContext): ParsedCheck {
   try {
     return deps.parseExpression(clause.text, { secrets: clause.secrets.map((secret) => secret.name) });

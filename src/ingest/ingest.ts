@@ -75,7 +75,7 @@ export class Ingest {
       progress.found = null;
       try {
         let target = catalog.answering(name);
-        // The rare case: nothing, or nothing certain, is known of the table (one that was made a moment ago), and the engine has to be asked.
+        // The rare case: nothing, or nothing certain, is known of the table (one that was made a moment ago; or its database is away), and the engine has to be asked.
         if (target === undefined) {
           const finding = spooling.findLate(name);
           const last = stages.handshakes.lastKnown(name);

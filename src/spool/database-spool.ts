@@ -51,7 +51,7 @@ export class DatabaseSpool implements Closable {
   #spools: Spool[] = [];
   #own: Spool | null = null;
   #opening: Promise<Spool> | null = null;
-  /** headgate.home() of the database; null: not asked yet. */
+  /** headgate.home() of the database; set by Spools whenever the catalog is confirmed, and from the folder at a start; null: not known yet. */
   home: string | null = null;
   #closed = false;
   #woken = new AbortController();
@@ -119,7 +119,7 @@ export class DatabaseSpool implements Closable {
     return made;
   }
 
-  /** There may be something to hand over: the drainer (drainer.ts), which was started with this spool, sleeps no longer. */
+  /** There may be something to hand over: the drainer (drainer.ts), which was started with this spool, sleeps no longer, unless the database is away: then it asks from time to time. */
   wake(): void {
     if (!this.#woken.signal.aborted) this.#woken.abort();
   }

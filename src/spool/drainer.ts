@@ -221,6 +221,7 @@ export class Drainer implements Closable {
         else if (held.bytes > limits.spoolDrainBytesMax) await endAll();
       }
     } finally {
+      // As a rule all is stored here: few requests make no full group.
       await endAll();
     }
     if (only === null && !this.#closing.signal.aborted) progress.place = resume ?? before;

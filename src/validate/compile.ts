@@ -180,6 +180,7 @@ class Compiler {
     const { publishedKeys } = this.#values;
     if (row.withKeysAt !== null && publishedKeys !== undefined)
       return row.withKeysAt(constantsOf(args), publishedKeys);
+    // `=` and `<>`; secure_compare and hmac bring `specialise`.
     if (isEquality(row)) return preparedEquality(row, args, (arg) => this.#valueOf(arg));
     try {
       return row.specialise?.(this.#known(args)) ?? row.implementation;

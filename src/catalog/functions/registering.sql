@@ -42,6 +42,7 @@ BEGIN
   -- Rows of an older table that had the same oid.
   DELETE FROM headgate.webhook_table w WHERE w.relation = do_register.relation;
   DELETE FROM headgate.tombstone t WHERE t.relation = do_register.relation;
+  -- At COMMIT its trigger (headgate.tell) notifies every Headgate.
   INSERT INTO headgate.webhook_table (relation, payload, options, document, includes, collect)
   VALUES (relation, coalesce(chosen ->> 'column', 'payload'), given -> 'options', chosen, given -> 'includes',
     nullif(given -> 'collect', 'null'));

@@ -72,6 +72,7 @@ BEGIN
       MESSAGE = 'the primary key of a webhook table cannot be DEFERRABLE or WITHOUT OVERLAPS',
       DETAIL = 'Rows replace those of the same key by INSERT ... ON CONFLICT, which needs a plain one.';
   END IF;
+  -- Rights for Headgate's own role, if no other stores rows; do_register grants that one its own.
   CALL headgate.admit(made, NULL);
   placed := headgate.place_includes(made, includes);
   private := headgate.place_private(made, placed, NULL, (options ->> 'private')::jsonb);

@@ -61,6 +61,7 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
   ON CONFLICT (purpose) DO UPDATE SET name = EXCLUDED.name
 $body$;
 
+-- Trigger of secret, webhook_table, webhook_table_secret, webhook_into and webhook_answer (0027_base.sql). CatalogWatcher.listen hears it.
 CREATE OR REPLACE FUNCTION headgate.tell() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
