@@ -30,7 +30,7 @@ import { quoteLiteral } from '../kit/sql-text.ts';
 import type { Target } from '../types/target.ts';
 import type { TableName } from '../observe/observations.ts';
 import { Refused } from '../errors/refusals.ts';
-import type { CatalogState, DatabaseTables } from './database-tables.ts';
+import type { CatalogState, DatabaseTables, Snapshot } from './database-tables.ts';
 import { migrate } from './migrate.ts';
 import {
   catalogVersion,
@@ -180,21 +180,24 @@ export class DatabaseCatalog {
 
   async #search(name: TableName, deadlineMs: number): Promise<Target> {
     const { clock } = this.#parts;
-    let isAsked = false;
+    let missedIn: Snapshot | null = null;
     for (let attempt = 1; clock() < deadlineMs; attempt++) {
       const target = this.tables.confirmed(name);
       if (target !== undefined) return target;
-      const known = this.tables.snapshot.tables.get(keyOfName(name));
+      const { snapshot } = this.tables;
+      const known = snapshot.tables.get(keyOfName(name));
       const isDoubtful = known !== undefined && this.tables.doubts.has(known.oid);
       if (known !== undefined && !isDoubtful) {
         await this.#ask(deadlineMs, known.oid);
       } else if (this.tables.isCurrent && isDoubtful) {
         // As a rule it is being read.
         await this.#watcher.wait(attempt > 1);
-      } else if (!isAsked || !this.tables.isCurrent) {
-        // The table may have been created, or renamed, a millisecond ago.
-        isAsked = (await this.#ask(deadlineMs, name)) && this.tables.isCurrent;
+      } else if (snapshot !== missedIn || !this.tables.isCurrent) {
+        // The table may have been created, or renamed, a millisecond ago. Tables that exchange their names may be read one after the other, and a name is
+        // nobody's in between: only a look after which nothing had to be read says that it is.
+        const isAsked = (await this.#ask(deadlineMs, name)) && this.tables.isCurrent;
         if (isAsked) await this.#watcher.settle();
+        missedIn = isAsked ? snapshot : null;
       } else throw new Refused('not_found');
     }
     throw new Refused('engine_unavailable');
