@@ -188,6 +188,16 @@ test('the queue of rejected requests is bounded in entries and bytes, keeps the 
     shared.takeBatch().map(({ description }) => description.body?.[0]),
     [1, 2, 3, 7, 8],
   );
+  const full = rows({ rejectedWaitingBytesMax: 600_000, rejectedBatchBytesMax: 1_000_000 });
+  const push = (oid: number, bytes: number) =>
+    full.push(request({ body: Buffer.alloc(bytes, oid), target: { ...target(), check: () => true, oid } }));
+  for (const oid of [1, 1, 1, 2, 2, 2]) assert.equal(push(oid, 90_000), 0);
+  assert.equal(push(3, 250_000), 1, 'one for which there would be no room after all displaces none');
+  assert.equal(push(3, 200_000), 2);
+  assert.deepEqual(
+    full.takeBatch().map(({ description }) => description.body?.[0]),
+    [1, 1, 2, 2, 3],
+  );
   const cut = rows({});
   const open = request({ body: whole, target: { ...target(), check: null } });
   for (const it of [open, { ...accepted, authenticated: false }]) cut.push(it);

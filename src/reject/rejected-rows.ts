@@ -66,31 +66,37 @@ export class RejectedRows {
     const keeps = Math.min(request.body?.length ?? 0, most);
     const bytes = limits.requestCostBytes + textBytes(request) + keeps;
     const of = `${request.target.oid}/${request.authenticated}`;
-    const least = (this.#bytesOf.get(of) ?? 0) + bytes;
-    let displaced = 0;
-    while (
-      this.#waiting.length >= limits.rejectedWaitingMax ||
-      this.#waitingBytes + bytes > limits.rejectedWaitingBytesMax
-    ) {
-      if (!this.#displace(least)) return displaced + 1;
-      displaced += 1;
+    const displaced = this.#displacedBy(of, bytes);
+    if (displaced === null) return 1;
+    for (const it of displaced) {
+      this.#waiting.splice(this.#waiting.indexOf(it), 1);
+      this.#count(it.of, -it.bytes);
     }
     // A slice would keep the whole body in memory as long as it waits.
     const body = request.body === null ? null : Buffer.from(request.body.subarray(0, keeps));
     const bodyBytes = request.body?.length ?? null;
     this.#waiting.push({ request: { ...request, body: null }, body, bodyBytes, bytes, of });
     this.#count(of, bytes);
-    return displaced;
+    return displaced.size;
   }
 
-  /** Drops the last one of the table that has the most bytes waiting, and more than `leastBytes`. */
-  #displace(leastBytes: number): boolean {
-    let most = '';
-    for (const [of, bytes] of this.#bytesOf)
-      if (bytes > Math.max(leastBytes, this.#bytesOf.get(most) ?? 0)) most = of;
-    const at = this.#waiting.findLastIndex(({ of }) => of === most);
-    for (const { of, bytes } of at < 0 ? [] : this.#waiting.splice(at, 1)) this.#count(of, -bytes);
-    return at >= 0;
+  /** Which have to go: each the last one of the table that then has the most bytes waiting, and more than this one's will have. null: they make no room. */
+  #displacedBy(of: string, bytes: number): ReadonlySet<WaitingRefusal> | null {
+    const { rejectedWaitingMax, rejectedWaitingBytesMax } = this.#context.limits;
+    const displaced = new Set<WaitingRefusal>();
+    const left = new Map(this.#bytesOf);
+    const least = (left.get(of) ?? 0) + bytes;
+    let all = this.#waitingBytes + bytes;
+    while (this.#waiting.length - displaced.size >= rejectedWaitingMax || all > rejectedWaitingBytesMax) {
+      let [most, its] = ['', least];
+      for (const [other, others] of left) if (others > its) [most, its] = [other, others];
+      const last = this.#waiting.findLast((it) => it.of === most && !displaced.has(it));
+      if (last === undefined) return null;
+      displaced.add(last);
+      left.set(most, its - last.bytes);
+      all -= last.bytes;
+    }
+    return displaced;
   }
 
   #count(of: string, bytes: number): void {
