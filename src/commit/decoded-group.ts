@@ -24,7 +24,7 @@ import { flushMessage, syncMessage } from './wire-message.ts';
 
 const withoutKey = refusal(
   'row_refused',
-  'a row can be deleted by its primary key only, and the table has none that is written',
+  'a row can be deleted by its primary key only, and the table has none that requests fill',
 );
 
 /** The members of one group, tried in one session. */

@@ -125,7 +125,7 @@ suite('rows of typed tables are decoded by PostgreSQL', () => {
       messages(await send([rowsOf(without, '{"id":1}'), removing(rowsOf(without, '{"id":1}', '{}'), 1)])),
       [
         'committed',
-        'a row can be deleted by its primary key only, and the table has none that is written [1]',
+        'a row can be deleted by its primary key only, and the table has none that requests fill [1]',
       ],
     );
   });

@@ -163,7 +163,7 @@ suite('an ingest stream submits the batches of one WebSocket', () => {
     const stream = await open({});
     const refused = await stream.submit(batch('1', [1]));
     assert.ok(refused.kind === 'aborted');
-    assert.equal(refused.refusal.message, 'item 1: delete needs a table with a PRIMARY KEY');
+    assert.equal(refused.refusal.message, 'item 1: delete needs a PRIMARY KEY that requests fill');
     const keyed = await testStreams().open({ ...opening, target: '/ingest/a/b/keyed' }, hooks);
     assert.equal(say(await keyed.submit(batch('1', [1]))), 'committed');
   });

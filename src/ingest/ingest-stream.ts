@@ -292,7 +292,7 @@ class IngestStream implements Stream, FencedStream {
   #decode(target: Target, batch: StreamBatch): Rows | Promise<Rows> {
     const at = target.shape.key.length === 0 ? (batch.deletes?.indexOf(1) ?? -1) : -1;
     if (at !== -1)
-      throw new Refused('row_refused', `item ${at + 1}: delete needs a table with a PRIMARY KEY`);
+      throw new Refused('row_refused', `item ${at + 1}: delete needs a PRIMARY KEY that requests fill`);
     const { method, target: requestTarget, rawHeaders, remoteAddress = '' } = this.#opening;
     const { span, ...items } = batch;
     const head = { method, target: requestTarget, rawHeaders, remoteAddress };

@@ -155,7 +155,7 @@ const refusedMessages: [name: string, message: string, fatal: string][] = [
   ['no op', '{"dml_batch_id":4,"items":[{"data":1}]}', 'malformed payload: the `op` of item 1 must be one of insert, upsert, update, delete'],
   ['no data', '{"dml_batch_id":4,"items":[{"op":"insert","data":1},{"op":"insert"}]}', 'malformed payload: item 2 has no `data`'],
   ['data that is no JSON', '{"dml_batch_id":4,"items":[{"op":"insert","data":1},{"op":"insert","data":{"a":}}]}', 'dml_batch_id 4 item 2: failed to decode webhook JSON payload: unexpected character at byte 5'],
-  ['a delete without a key', '{"dml_batch_id":4,"items":[{"op":"insert","data":1},{"op":"delete","data":1}]}', 'dml_batch_id 4 item 2: delete needs a table with a PRIMARY KEY'],
+  ['a delete without a key', '{"dml_batch_id":4,"items":[{"op":"insert","data":1},{"op":"delete","data":1}]}', 'dml_batch_id 4 item 2: delete needs a PRIMARY KEY that requests fill'],
   ['too deeply nested data', `{"dml_batch_id":4,"items":[{"op":"insert","data":${'['.repeat(2_000)}`, 'malformed payload: nested too deeply at byte 1074'],
 ]; // prettier-ignore
 
