@@ -149,8 +149,8 @@ function partOf(
     };
   const partly = said('warn', 'some refused', some(part, forged + misfit, later));
   // Anybody can have sent them, or a sender that has no secret yet.
-  if (forged < 3 || forged < all) return partly;
-  const sentence = `${part(forged)} requests of the last hour failed the check: ${reasons ?? byTheCheck}. Anybody can send such requests; if they are its sender’s, it has no secret to sign with yet.`;
+  if (forged < 3 || forged + misfit < all) return partly;
+  const sentence = `${part(forged + misfit)} requests of the last hour were refused${most} by the check: ${reasons ?? byTheCheck}. Anybody can send such requests; if they are its sender’s, it has no secret to sign with yet.`;
   return { ...partly, sentence };
 }
 
