@@ -6,6 +6,7 @@
  * A place outlives connections, so no row is missed while there is none. In a table that did not exist before, the rows since the previous
  * look are new.
  */
+import { isDeepStrictEqual } from 'node:util';
 import { builtinTypes } from '../gateway/sql-types.ts';
 import { encodersOf } from '../gateway/row-text.ts';
 import { SqlRefused } from '../gateway/sql-sessions.ts';
@@ -20,7 +21,7 @@ import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import { DatabaseFailure, databaseError } from './session.ts';
 import type { CommandSession, Texts } from './session.ts';
-import { requestOf, storedTables, unreadTables } from './stored-requests.ts';
+import { requestOf, storedTable, storedTables, unreadTables } from './stored-requests.ts';
 import type { StoredRequest, StoredTable } from './stored-requests.ts';
 
 export interface FollowedRow {
@@ -121,6 +122,11 @@ export class Following {
     const pages = reader.look(borrowed, table.request, known === undefined);
     for (let next = await unlessGone(pages.next()); next !== null && next.done !== true;) {
       const { rows, behind, after, take } = next.value;
+      // A row may be younger than the table's description, e.g. have come from another sender: the next look reads both again.
+      if (rows.length > 0 && !isDeepStrictEqual(await storedTable(session, table.oid), table)) {
+        this.#readers.delete(oid);
+        return;
+      }
       for (const [index, row] of rows.entries()) {
         yield { table, request: requestOf(JSON.parse(row) as Texts) };
         this.#places.set(oid, behind(index));

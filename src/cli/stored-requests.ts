@@ -102,12 +102,18 @@ export async function storedTables(
   if (names.length === 0) return (await session.rows(`${ofTables} AND ${isSafe} ORDER BY 3, 4`)).map(tableOf);
   const found: StoredTable[] = [];
   for (const name of names) {
-    const [row] = await session.rows(`${ofTables} AND w.relation = $1::oid`, [await session.relation(name)]);
-    if (row === undefined)
+    const table = await storedTable(session, await session.relation(name));
+    if (table === null)
       throw new PlainError(`you own no webhook table ${plain(name)}${await perhaps(session, name)}`);
-    found.push(tableOf(row));
+    found.push(table);
   }
   return found;
+}
+
+/** null: the role has no webhook table of this oid. */
+export async function storedTable(session: CommandSession, oid: string | null): Promise<StoredTable | null> {
+  const [row] = await session.rows(`${ofTables} AND w.relation = $1::oid`, [oid]);
+  return row === undefined ? null : tableOf(row);
 }
 
 /** The role's own webhook tables with a name like this one, for the end of a sentence; empty: none. */

@@ -23,9 +23,17 @@ interface Received {
   readonly body: Buffer;
 }
 
+interface Receiver {
+  url: string;
+  readonly got: Received[];
+  /** Requests are answered when it is resolved. */
+  answering: Promise<void>;
+}
+
 /** A program that remembers each request. */
-async function program(t: TestContext): Promise<{ url: string; got: Received[] }> {
+async function program(t: TestContext): Promise<Receiver> {
   const got: Received[] = [];
+  const receiver: Receiver = { url: '', got, answering: Promise.resolve() };
   const server = createServer((request, response) => {
     const pieces: Buffer[] = [];
     request.on('data', (piece: Buffer) => pieces.push(piece));
@@ -34,13 +42,14 @@ async function program(t: TestContext): Promise<{ url: string; got: Received[] }
         Object.entries(request.headers).map(([name, value]) => [name, String(value)]),
       );
       got.push({ headers, body: Buffer.concat(pieces) });
-      response.end();
+      void receiver.answering.then(() => response.end());
     });
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   onEnd(t, 'program', () => new Promise<void>((resolve) => void server.close(() => resolve())));
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`, got };
+  receiver.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
+  return receiver;
 }
 
 /** Keys in an order that jsonb changes, blanks that it removes, and a number of more digits than a double has. */
@@ -69,7 +78,8 @@ test('headgate replay sends exactly what the sender sent', { timeout: 180_000 },
   const client = await headgate.client(t);
   await client.query(`CREATE SECRET s WITH (backend = 'meta') AS '${key}'`);
   const check = `WITH (connector = 'webhook') VALIDATE SECRET s USING github`;
-  const { url, got } = await program(t);
+  const receiver = await program(t);
+  const { url, got } = receiver;
   const replay = async (table: string, ...args: readonly string[]) => {
     got.length = 0;
     const at = [`--data-dir=${headgate.dataDir}`, '--to', url];
@@ -327,11 +337,18 @@ test('headgate replay sends exactly what the sender sent', { timeout: 180_000 },
       );
       const own = { 'public.mine': signed(body), 'public.anybodys': signed(body) };
       assert.deepEqual(await deliver(), { 'public.pushes': signed(body), 'public.paid': undefined, ...own });
-      // Its check becomes another sender's while it is listened to.
-      await client.query('ALTER TABLE anybodys VALIDATE SECRET s USING gitlab');
-      await headgate.post('dev/public/anybodys', body, { 'x-gitlab-token': key });
+      // Its check becomes another sender's while a request of the table before it is forwarded.
+      let answer = (): void => {};
+      receiver.answering = new Promise((resolve) => (answer = resolve));
+      const hmac = createHmac('sha256', key).update(body).digest('hex');
+      assert.equal((await headgate.post('dev/public/mine', body, { 'x-mine': hmac })).status, 200);
       await until(() => got.length === 5);
-      assert.equal(got[4]?.headers['x-hub-signature-256'], undefined);
+      await client.query('ALTER TABLE anybodys VALIDATE SECRET s USING gitlab');
+      const { status } = await headgate.post('dev/public/anybodys', body, { 'x-gitlab-token': key });
+      assert.equal(status, 200);
+      answer();
+      await until(() => got.length === 6);
+      assert.equal(got[5]?.headers['x-hub-signature-256'], undefined);
       await named.shows(/"public"\."anybodys", which is checked as gitlab/);
       named.type(keys.interrupt);
       assert.equal(await named.ended, 130, named.screen);
