@@ -6,6 +6,7 @@ import { openBrowser, openConsole, openPage } from '../support/console.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { MortalServer } from '../support/mortal-server.ts';
 import { asked } from '../support/asked.ts';
+import { spoolOpened } from '../support/spool-opened.ts';
 import { requireBrowser } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
@@ -44,6 +45,7 @@ suite('the console shows right colours, counts and search results', () => {
     const { text } = await asked(`${headgate.adminUrl}/metrics`);
     assert.equal(/^headgate_rows_total\{.*table="once"\} (\d+)$/m.exec(text)?.[1], `${rows.length}`);
     assert.equal((await headgate.post('postgres/public/held', '{"a":1}')).status, 200);
+    await spoolOpened(headgate.dataDir, 'postgres');
     await server.kill();
     await within(20_000, async () =>
       assert.equal((await headgate.post('postgres/public/held', '{"a":1}')).status, 202),

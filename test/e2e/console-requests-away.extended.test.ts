@@ -11,6 +11,7 @@ import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { MortalServer } from '../support/mortal-server.ts';
 import { sampleOf } from '../support/sample.ts';
+import { spoolOpened } from '../support/spool-opened.ts';
 import { requireBrowser } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
@@ -154,6 +155,7 @@ suite("the console's request list is right for each role and in outages", () => 
     const lines = (what: string | RegExp) => page.locator('.lines .line', { hasText: what });
     await within(15_000, async () => assert.equal(await page.locator('.lines .line').count(), 2));
     await page.locator('.live-state', { hasText: /^ *live$/ }).waitFor();
+    await spoolOpened(headgate.dataDir, database);
     const outages: readonly (readonly [() => Promise<void>, () => Promise<void>])[] = [
       [() => server.kill(), () => server.start()],
       [() => server.signal('SIGSTOP'), () => server.signal('SIGCONT')],

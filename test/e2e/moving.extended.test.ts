@@ -17,6 +17,7 @@ import { Ledger } from '../support/ledger.ts';
 import { run } from '../support/run.ts';
 import { breath, sampledTests, sampleOf } from '../support/sample.ts';
 import { debianBin, embeddedBin, startServer } from '../support/server.ts';
+import { spoolOpened } from '../support/spool-opened.ts';
 import { within } from '../support/within.ts';
 import { WsClient } from '../support/ws-client.ts';
 import { until } from '../support/until.ts';
@@ -236,7 +237,7 @@ suite('headgate move moves a database', () => {
         CREATE TABLE kept (data JSONB) WITH (connector = 'webhook', spool = 'fallback', spool_status = '200');
         CREATE TABLE other (data JSONB) WITH (connector = 'webhook', spool = 'fallback')`);
       const stored = ({ headers }: { headers: Headers }) => headers.get('headgate-stored');
-      await within(5_000, async () => assert.ok(existsSync(join(dataDir, 'spool', 'dev', 'tables.sealed'))));
+      await spoolOpened(dataDir, 'dev');
       await client.query('BEGIN; LOCK TABLE kept, other IN EXCLUSIVE MODE');
       for (const table of ['kept', 'other', 'kept'])
         assert.equal(stored(await before.post(`dev/public/${table}`, `{"to":"${table}"}`)), 'spool');

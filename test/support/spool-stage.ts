@@ -10,6 +10,7 @@ import type { Answer } from './asked.ts';
 import type { Headgate } from './headgate.ts';
 import { MortalServer } from './mortal-server.ts';
 import { run } from './run.ts';
+import { spoolOpened } from './spool-opened.ts';
 import { within } from './within.ts';
 
 const mebibyte = 1024 * 1024;
@@ -100,11 +101,8 @@ export class SpoolStage {
     assert.equal((await this.post(table, text)).status, 200);
   }
 
-  /** The spool of a database is opened behind the statement that makes its first table that spools: this waits for that. */
   async killServer(): Promise<void> {
-    await within(15_000, async () => {
-      assert([...this.files()].some((file) => file.endsWith('tables.sealed')));
-    });
+    await spoolOpened(this.dataDir, 'postgres');
     this.#read = this.headgate.stderr.length;
     await this.server.kill();
     // Until then, requests being committed are answered 503, because their outcome is unknown.
