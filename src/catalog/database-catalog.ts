@@ -10,7 +10,7 @@
  *   connecting ──everything read──► watching ──a connection lost──► connecting
  *        └──no schema headgate──► absent          any ──close──► closed
  *
- * One session does nothing but look at the versions of all tables, every `catalogPollIntervalMs`, and sooner if a request asks or a notification comes
+ * One session only polls the versions of all tables, every `catalogPollIntervalMs`, and sooner if a request asks or a notification comes
  * (embedded engine only). Each answer confirms the picture as of the moment of the question, except for the tables that it puts in doubt, which the
  * other session reads. A request that cannot be answered from the picture (database-tables.ts) waits for that, at most `catalogWaitMs`, and one is refused
  * for a reason that the picture gives only if the picture was confirmed after the request arrived (`isStill`).
@@ -43,7 +43,8 @@ import {
 import type { Migrations } from './migrate.ts';
 import { WaitingRetries } from './notifications.ts';
 import { CatalogWatcher } from './watcher.ts';
-import type { AskedTable, WatcherContext } from './watcher.ts';
+import type { WatcherContext } from './watcher.ts';
+import type { AskedTable } from './version-poll.ts';
 import { pinned } from './queries.ts';
 import { identities } from './seals.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
@@ -150,7 +151,7 @@ export class DatabaseCatalog {
     }
   }
 
-  /** The session for everything but looks: it sees what is committed, and not the snapshot. Throws Refused. */
+  /** The session for everything but polls: it sees what is committed, and not the snapshot. Throws Refused. */
   get client(): Client {
     if (this.#client === null) throw new Refused('engine_unavailable');
     return this.#client;
@@ -194,7 +195,7 @@ export class DatabaseCatalog {
         await this.#watcher.wait(attempt > 1);
       } else if (snapshot !== missedIn || !this.tables.isCurrent) {
         // The table may have been created, or renamed, a millisecond ago. Tables that exchange their names may be read one after the other, and a name is
-        // nobody's in between: only a look after which nothing had to be read says that it is.
+        // nobody's in between: only a poll after which nothing had to be read says that it is.
         const isAsked = (await this.#ask(deadlineMs, name)) && this.tables.isCurrent;
         if (isAsked) await this.#watcher.settle();
         missedIn = isAsked ? snapshot : null;
@@ -204,7 +205,7 @@ export class DatabaseCatalog {
   }
 
   /**
-   * Resolves after a look, as of CatalogWatcher.ask(), that began after the call, once there is a connection: whether it was answered. Throws Refused.
+   * Resolves after a poll, as of CatalogWatcher.ask(), that began after the call, once there is a connection: whether it was answered. Throws Refused.
    */
   async #ask(deadlineMs: number, about?: AskedTable): Promise<boolean> {
     const { clock } = this.#parts;
@@ -214,7 +215,7 @@ export class DatabaseCatalog {
     if (this.tables.state !== 'watching')
       throw new Refused(this.tables.state === 'absent' ? 'not_found' : 'engine_unavailable');
     const changed = this.#changed.promise;
-    // A look that fails ends the connection. One at some tables confirms nothing about the others.
+    // A poll that fails ends the connection. One of some tables confirms nothing about the others.
     const isAnswered = await this.#watcher
       .ask(this.tables.isCurrent || typeof about === 'number' ? about : undefined)
       .then(
@@ -257,7 +258,7 @@ export class DatabaseCatalog {
     // The races below may already have ended with another error.
     failed.promise.catch(() => {});
     this.#fail = failed.reject;
-    const [client, looking] = [this.#newClient(), this.#newClient()];
+    const [client, polling] = [this.#newClient(), this.#newClient()];
     const all = async <T>(doing: Promise<T>): Promise<T> => Promise.race([failed.promise, doing]);
     try {
       await all(client.connect());
@@ -277,18 +278,18 @@ export class DatabaseCatalog {
       this.#create = true;
       await letWriterIn(client, engine.kind);
       await this.#lookAfterSeals(client);
-      await all(looking.connect());
-      if (engine.kind === 'embedded') await this.#watcher.listen(looking);
-      await all(this.#watcher.begin({ looking, reading: client, fail: failed.reject }));
+      await all(polling.connect());
+      if (engine.kind === 'embedded') await this.#watcher.listen(polling);
+      await all(this.#watcher.begin({ polling, reading: client, fail: failed.reject }));
       this.#become('watching', '');
       onWatching();
       this.#parts.onServed?.(database);
       if (migrated) engine.checkpoint?.();
-      await all(this.#watcher.keepLooking(this.#closing.signal, () => this.#afterLook(client)));
+      await all(this.#watcher.keepPolling(this.#closing.signal, () => this.#afterPoll(client)));
     } finally {
       this.#client = null;
       this.#watcher.end();
-      await Promise.all([hangUp(client), hangUp(looking)]);
+      await Promise.all([hangUp(client), hangUp(polling)]);
     }
   }
 
@@ -302,8 +303,8 @@ export class DatabaseCatalog {
     this.#parts.observe({ kind: 'catalog.lost', database: this.#database, tables, reason: madeAnew(tables) });
   }
 
-  async #afterLook(client: Client): Promise<void> {
-    if (this.#parts.engine.kind !== 'embedded') void this.#retries.look(client, this.#watcher);
+  async #afterPoll(client: Client): Promise<void> {
+    if (this.#parts.engine.kind !== 'embedded') void this.#retries.askIfChanged(client, this.#watcher);
     await this.#lookForKey(client);
   }
 

@@ -38,7 +38,7 @@ export abstract class ServedTables<
     return this.served.get(database)?.tables.isCurrent === true;
   }
 
-  /** As `isWatching`, for one table, whose own look may be newer than the last one at all. */
+  /** As `isWatching`, for one table, of which a poll of its own may be newer than the last one of all. */
   isWatchingTable(name: TableName): boolean {
     return this.served.get(name.database)?.tables.isCurrentFor(name) === true;
   }
@@ -103,7 +103,7 @@ export class DatabaseTables {
   readonly doubts = new Map<number, number>();
   /** When the question was put with whose answer the engine last confirmed all tables but those in doubt. */
   confirmedAtMs = -Infinity;
-  /** The same for single tables, by oid, since that question: while a look at all takes long. */
+  /** The same for single tables, by oid, since that question: while a poll of all takes long. */
   readonly confirmedOf = new Map<number, number>();
   readonly #context: Pick<StageContext, 'clock' | 'limits'>;
 
@@ -124,13 +124,13 @@ export class DatabaseTables {
     return this.state === 'watching' && clock() - this.confirmedAtMs <= limits.catalogStaleMs;
   }
 
-  /** As `isCurrent`, for one table: by a look at it alone while a look at all takes long. */
+  /** As `isCurrent`, for one table: by a poll of it alone while a poll of all takes long. */
   isCurrentFor(name: TableName): boolean {
     const target = this.snapshot.tables.get(keyOfName(name));
     return this.isCurrent || (target !== undefined && this.#isConfirmed(target, 'catalogStaleMs'));
   }
 
-  /** By a look at this table. */
+  /** By a poll of this table. */
   #isConfirmed({ oid }: Target, within: 'catalogPollIntervalMs' | 'catalogStaleMs'): boolean {
     const { clock, limits } = this.#context;
     const confirmedAtMs = this.confirmedOf.get(oid) ?? -Infinity;

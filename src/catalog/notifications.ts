@@ -1,6 +1,6 @@
 /**
  * What a database says without being asked by a request: that its webhook tables have changed, and that a retry of a refused request was requested.
- * On the embedded engine these are notifications; elsewhere looks find the one (watcher.ts), and `WaitingRetries` the other. Takes connected clients;
+ * On the embedded engine these are notifications; elsewhere polls find the one (watcher.ts), and `WaitingRetries` the other. Takes connected clients;
  * returns nothing; throws the engine's error. Whoever is told comes in a later room than this one.
  */
 import type { ClientBase } from 'pg';
@@ -20,7 +20,7 @@ export interface CatalogListeners {
 
 /**
  * LISTEN on Headgate's channels, only in sessions that are certainly its own: those of the embedded engine. A pooler would lend such a session to
- * others, who would get the notifications, with the channel's secret name. Strangers may send any number of them: they only hasten the next look.
+ * others, who would get the notifications, with the channel's secret name. Strangers may send any number of them: they only hasten the next poll.
  */
 export async function listen(
   client: ClientBase,
@@ -52,10 +52,10 @@ export class WaitingRetries {
   }
 
   /**
-   * To be called after each look; `seen.hasChanged`: one has seen a change since this was last answered. Never rejects: what could not be asked is asked
-   * after the next look.
+   * To be called after each poll; `seen.hasChanged`: one has seen a change since this was last answered. Never rejects: what could not be asked is asked
+   * after the next poll.
    */
-  async look(client: ClientBase, seen: { hasChanged: boolean }): Promise<void> {
+  async askIfChanged(client: ClientBase, seen: { hasChanged: boolean }): Promise<void> {
     if (this.#isAsking || !seen.hasChanged) return;
     this.#isAsking = true;
     seen.hasChanged = false;
@@ -69,7 +69,7 @@ export class WaitingRetries {
   }
 }
 
-/** Fails if somebody locks that table: a look must not wait for it. */
+/** Fails if somebody locks that table: a poll must not wait for it. */
 async function isRetryWaiting(client: ClientBase): Promise<boolean> {
   const [row] = await pinned<{ waits: boolean }>(
     client,

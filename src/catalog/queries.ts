@@ -56,7 +56,7 @@ export type SizeRow = UnreadRow & { readonly fits: boolean };
 export const readSizes = (client: ClientBase): Promise<readonly SizeRow[]> =>
   pinned(client, 'select relation, schema_name, table_name, fits from headgate.catalog_sizes');
 
-/** `versions`: read before the rows, so what changes in between has another version at the next look. */
+/** `versions`: read before the rows, so what changes in between has another version at the next poll. */
 export interface TableRows {
   readonly rows: readonly CatalogRow[];
   readonly versions: TableVersions;

@@ -8,7 +8,7 @@ import type { TestServer } from '../../test/support/server.ts';
 import { readAround } from './locked-tables.ts';
 import type { SnapshotCache } from './snapshot-cache.ts';
 import { readSizes, readTables } from './queries.ts';
-import { look } from './watcher.ts';
+import { pollVersions } from './version-poll.ts';
 import { migrate, readMigrations } from './migrate.ts';
 
 const catalogWholeMs = 60_000;
@@ -147,7 +147,7 @@ suite('the catalog reads all tables around those that cannot be read', () => {
     await gone.run(`ALTER TABLE gone.a VALIDATE SECRET gone.s AS headers->>'a' = s`);
     await gone.client.end();
     await reader.client.query('BEGIN ISOLATION LEVEL REPEATABLE READ');
-    const seen = async () => (await look(reader.client, { snapshot: '', fingerprint: '' }))?.versions;
+    const seen = async () => (await pollVersions(reader.client, { snapshot: '', fingerprint: '' }))?.versions;
     const versions = await seen();
     const oids = [...(versions?.keys() ?? [])].filter((oid) => oid !== 0);
     await root.client.query('DROP OWNED BY gone CASCADE; DROP ROLE gone');

@@ -15,7 +15,7 @@ import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { migrate, readMigrations } from './migrate.ts';
 import type { CatalogRow } from './catalog-rows.ts';
-import { look, lookAt, watch, watched } from './watcher.ts';
+import { pollAndWatch, pollVersions, versionsOf, watchedStates } from './version-poll.ts';
 
 const others = 9;
 const none = { snapshot: '', fingerprint: '' };
@@ -127,13 +127,13 @@ suite('a catalog snapshot that rereads changed tables only is complete', () => {
     ];
     for (const step of steps) {
       const told = step.slice(0, 100);
-      const [{ watch: watching }, before] = [await watch(own, none), await versions()];
+      const [{ watch: watching }, before] = [await pollAndWatch(own, none), await versions()];
       assert(watching !== null);
-      assert.deepEqual(await watched(own, watching.parts), watching.states, told);
+      assert.deepEqual(await watchedStates(own, watching.parts), watching.states, told);
       await root.run(step);
       // What the session is told of is all that PostgreSQL's rows tell of.
       if (!isDeepStrictEqual(await versions(), before))
-        assert.notDeepEqual(await watched(own, watching.parts), watching.states, told);
+        assert.notDeepEqual(await watchedStates(own, watching.parts), watching.states, told);
       const kept = some.tables.snapshot.tables.get('public\0c');
       await update(some, reader.client);
       assert.deepEqual([...some.tables.doubts], [], told);
@@ -252,10 +252,10 @@ suite('a catalog snapshot that rereads changed tables only is complete', () => {
           if (count++ === at) await root.run(came);
           return answer;
         };
-        const { watch: watching } = await watch({ query: slowly } as unknown as ClientBase, none);
+        const { watch: watching } = await pollAndWatch({ query: slowly } as unknown as ClientBase, none);
         assert(watching !== null);
         await root.run(change);
-        assert.notDeepEqual(await watched(own, watching.parts), watching.states, `${change}, ${at}`);
+        assert.notDeepEqual(await watchedStates(own, watching.parts), watching.states, `${change}, ${at}`);
         if (came === attach) await root.run('ALTER TABLE parted DETACH PARTITION part');
       }
     await root.run('DROP TABLE parted, part');
@@ -320,7 +320,7 @@ suite('a catalog snapshot that rereads changed tables only is complete', () => {
         assert.ok(later.remember(rows));
         assert.ok(later.tables.snapshot.tables.has(key));
       }
-      later.compare(await look(reader.client, later.mark));
+      later.compare(await pollVersions(reader.client, later.mark));
       assert.equal(later.remember(rows), false);
       await later.read(reader.client);
       assert.equal(later.tables.snapshot.tables.get(key), undefined, when);
@@ -346,7 +346,7 @@ suite('a catalog snapshot that rereads changed tables only is complete', () => {
       await root.run('ALTER TABLE late_part OWNER TO dave');
       await settled();
       const oids = [table('late_parted')?.oid ?? 0];
-      const versions = await lookAt(root.client, { oids, names: [] });
+      const versions = await versionsOf(root.client, { oids, names: [] });
       assert.ok(watcher.picture.isAsRead(oids, versions), when);
       await root.run('DROP TABLE late_parted; CREATE TABLE late_part (data jsonb, n int)');
     }
@@ -381,7 +381,7 @@ suite('a catalog snapshot that rereads changed tables only is complete', () => {
     await own.connect();
     try {
       await migrate(own, readMigrations());
-      const versions = async () => [...((await look(own, none))?.versions?.entries() ?? [])];
+      const versions = async () => [...((await pollVersions(own, none))?.versions?.entries() ?? [])];
       assert.equal((await versions()).length, 1);
       await own.query(`DO $$ BEGIN FOR i IN 1 .. 200 LOOP
         EXECUTE format('CREATE SCHEMA s_%s; CREATE TABLE s_%1$s.t (id int PRIMARY KEY, c information_schema.yes_or_no, d text DEFAULT $d$x$d$)', i);
@@ -421,7 +421,7 @@ suite('a catalog snapshot that rereads changed tables only is complete', () => {
     const seen = of('seen')[0]?.relation ?? 0;
     const found = async (oids: number[], tables: string[]) => {
       const names = tables.map((table) => ({ schema: 'public', table }));
-      return [...(await lookAt(root.client, { oids, names }))].toSorted(([a], [b]) => a - b);
+      return [...(await versionsOf(root.client, { oids, names }))].toSorted(([a], [b]) => a - b);
     };
     assert.deepEqual(
       await found([seen, 1], [long, 'Quoted', 'quoted', `${long}n`, 'ordinary', 'seen', `'); --`]),

@@ -1,9 +1,9 @@
 /**
  * Which webhook tables of a database are in doubt, and their reading: those whose version differs from the one that was read
- * (headgate.table_versions), from the moment at which Headgate is told so until they are read again. Every answer to a look at the versions therefore
+ * (headgate.table_versions), from the moment at which Headgate is told so until they are read again. Every answer to a poll of the versions therefore
  * confirms all other tables. Tables are read a few at a time. A change that the versions do not cover is found when everything is read, once in a
  * while, and when a group asks the engine whether the table is still what its requests were checked for (relations/owner-code.ts).
- * Tables that cannot be read now are read around (locked-tables.ts). Takes what looks of the watcher have found; writes `DatabaseTables`.
+ * Tables that cannot be read now are read around (locked-tables.ts). Takes what polls of the watcher have found; writes `DatabaseTables`.
  */
 import type { ClientBase } from 'pg';
 import type { StageContext } from '../observe/context.ts';
@@ -24,15 +24,15 @@ export class SnapshotCache {
   readonly #compiler: TableCompiler;
   readonly #context: Pick<StageContext, 'clock' | 'limits'>;
   #mark = nothing;
-  /** As of the last look. */
+  /** As of the last poll. */
   #versions: TableVersions = new Map();
   /** The versions with which tables were read over this connection. */
   readonly #read = new Map<number, string>();
   /** Tables in doubt that were added since the last reading began, whatever their versions. */
   readonly #asked = new Set<number>();
-  /** How often a look has brought other versions. */
+  /** How often a poll has brought other versions. */
   #comparisons = 0;
-  /** Since the last look a table was read with another version than that look has seen. */
+  /** Since the last poll a table was read with another version than that poll has seen. */
   #isAhead = false;
   /** headgate.settle() has something to do. A row that somebody has locked is left for another time. */
   #isSettled = false;
@@ -52,12 +52,12 @@ export class SnapshotCache {
     this.#left = new LeftOutTables(context);
   }
 
-  /** For the next look. */
+  /** For the next poll. */
   get mark(): SnapshotMark {
     return this.#mark;
   }
 
-  /** Only another look at all tables tells whether those that were read are still as they were read. */
+  /** Only another poll of all tables tells whether those that were read are still as they were read. */
   get isAhead(): boolean {
     return this.#isAhead;
   }
@@ -80,7 +80,7 @@ export class SnapshotCache {
     return isDoubtful && this.#context.clock() - this.#wholeAtMs > this.#context.limits.catalogWholeMs;
   }
 
-  /** What an earlier process knew. False: it is ignored, since the engine has answered a look, and would not say again what is gone by now. */
+  /** What an earlier process knew. False: it is ignored, since the engine has answered a poll, and would not say again what is gone by now. */
   remember(rows: readonly CatalogRow[]): boolean {
     if (this.tables.isWhole || this.#comparisons > 0) return false;
     this.#replace(rows, []);
@@ -106,7 +106,7 @@ export class SnapshotCache {
     this.#wholeAtMs = null;
   }
 
-  /** Takes the answer to a look; null: nothing has changed. */
+  /** Takes the answer to a poll; null: nothing has changed. */
   compare(seen: SnapshotCheck | null): void {
     if (seen === null) return;
     this.#mark = seen;
@@ -203,15 +203,15 @@ export class SnapshotCache {
     comparisons = this.#comparisons,
   ): void {
     const taken = new Set(some.map(({ relation }) => relation));
-    // A look that was answered meanwhile says that it is gone; no further one would.
+    // A poll that was answered meanwhile says that it is gone; no further one would.
     const isThere = ({ relation: oid }: UnreadRow | CatalogRow) =>
       comparisons === this.#comparisons || this.#versions.has(oid);
     this.#replace(rows.filter(isThere), unread.filter(isThere), ({ oid }) => !taken.has(oid));
     for (const { relation: oid } of some.filter(isThere)) {
       const version = versions.get(oid);
-      // It was dropped meanwhile, which the next look tells.
+      // It was dropped meanwhile, which the next poll tells.
       if (version === undefined) continue;
-      // A look that was answered meanwhile may know more; and if nothing was read that was not read before, the other server is not up to date.
+      // A poll that was answered meanwhile may know more; and if nothing was read that was not read before, the other server is not up to date.
       const isNew = comparisons === this.#comparisons && version !== this.#read.get(oid);
       const isSeen = version === this.#versions.get(oid);
       this.#read.set(oid, version);

@@ -5,7 +5,8 @@ import type { TestContext } from 'node:test';
 import type { Client, ClientBase } from 'pg';
 import { onEnd } from './cleanup.ts';
 import { SnapshotCache } from '../../src/catalog/snapshot-cache.ts';
-import { CatalogWatcher, look } from '../../src/catalog/watcher.ts';
+import { pollVersions } from '../../src/catalog/version-poll.ts';
+import { CatalogWatcher } from '../../src/catalog/watcher.ts';
 import type { Snapshot } from '../../src/catalog/database-tables.ts';
 import type { TableCompiler } from '../../src/catalog/table-compiler.ts';
 import { limits } from '../../src/config/limits.ts';
@@ -33,7 +34,7 @@ export function pictureOf(
 /** A look and, if it finds something to read, a reading. Returns the previous snapshot if there is a new one. */
 export async function update(picture: SnapshotCache, client: ClientBase): Promise<Snapshot | null> {
   const before = picture.tables.snapshot;
-  picture.compare(await look(client, picture.mark));
+  picture.compare(await pollVersions(client, picture.mark));
   if (picture.isDue) await picture.read(client);
   return picture.tables.snapshot === before ? null : before;
 }
@@ -65,8 +66,8 @@ export async function watcherOf(
   hooks: QueryHooks,
   isOwn = true,
 ) {
-  const [looking, reading] = [await open(), await open()];
-  for (const client of [looking, reading]) {
+  const [polling, reading] = [await open(), await open()];
+  for (const client of [polling, reading]) {
     const query = client.query.bind(client) as (given: unknown, ...rest: unknown[]) => Promise<unknown>;
     Object.assign(client, {
       query: async (given: string | { text: string }, ...rest: unknown[]) => {
@@ -81,8 +82,8 @@ export async function watcherOf(
   }
   const clock = () => performance.now();
   const watcher = new CatalogWatcher('postgres', { compiler, clock, limits, observe: () => {} });
-  if (isOwn) await watcher.listen(looking);
-  await watcher.begin({ looking, reading, fail: assert.ifError });
+  if (isOwn) await watcher.listen(polling);
+  await watcher.begin({ polling, reading, fail: assert.ifError });
   onEnd(t, 'watcher', () => watcher.end());
   const settled = async () => {
     await watcher.ask();
