@@ -82,7 +82,7 @@ test('nothing is spooled for a table whose database is moved, and nothing overta
   assert.equal(await codeOf(), 'deadline');
   gate.fill(0);
   await assert.rejects(codeOf, /still on disk/);
-  gate.hold();
+  gate.beginEmptying();
   gate.open();
   assert.equal(await codeOf(), 'deadline');
 });
@@ -108,7 +108,7 @@ test('a table with a full lane spools at once without refusing a request first',
   assert.equal(gate.state, 'spooling');
   // Without room on the disk it is refused as before.
   isRoom = false;
-  gate.hold();
+  gate.beginEmptying();
   gate.open();
   assert.throws(() => stages.admit(target, { bytes: 10, inOrder: false }), /too many requests are waiting/);
 });

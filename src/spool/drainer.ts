@@ -111,8 +111,8 @@ export class Drainer implements Closable {
   /** Returns whether something is left. */
   async #drain(): Promise<boolean> {
     try {
-      const blocked = await this.#passAll();
-      await this.#letPass(blocked);
+      const blocked = await this.#handOverAll();
+      await this.#openGates(blocked);
       await this.#trim();
       this.#failures = blocked.size === 0 ? 0 : this.#failures + 1;
     } catch {
@@ -123,13 +123,13 @@ export class Drainer implements Closable {
   }
 
   /** Returns the tables that could not be handed over, of any spool. */
-  async #passAll(): Promise<Set<number>> {
+  async #handOverAll(): Promise<Set<number>> {
     const blocked = new Set<number>();
     for (const spool of this.#kept.spools) {
       if (this.#closing.signal.aborted) break;
       if (spool.segments.length === 0) continue;
       const progress = await this.#progressOf(spool);
-      await this.#pass(progress, blocked, null);
+      await this.#handOver(progress, blocked, null);
     }
     return blocked;
   }
@@ -180,11 +180,11 @@ export class Drainer implements Closable {
     return null;
   }
 
-  /** `only`: a table whose gate is held for this; null: all tables. */
-  async #pass(progress: HandOverProgress, blocked: Set<number>, only: number | null): Promise<void> {
+  /** `only`: the table that is being emptied; null: all tables. */
+  async #handOver(progress: HandOverProgress, blocked: Set<number>, only: number | null): Promise<void> {
     const { spool } = progress;
     const waiting = new Map<number, TableHandOver>();
-    const held: HandOverMemory = { bytes: 0 };
+    const memory: HandOverMemory = { bytes: 0 };
     let before = progress.place;
     // A table that was left out of a spool before this one is left out here, too.
     const isLeftOut = spool.segments.some(({ last }) =>
@@ -196,14 +196,14 @@ export class Drainer implements Closable {
       sequence > arrivedOf(progress, oid) &&
       !blocked.has(oidHere(progress, oid)) &&
       !this.held.has(spool, oid);
-    const look = (table: TableHandOver, isOn: boolean): void => {
+    const note = (table: TableHandOver, isOn: boolean): void => {
       if (isOn || table.began === null) return;
       blocked.add(table.oid);
       this.#gateBlocked(table);
       resume = earlier(resume, table.began);
     };
     const endAll = async () => {
-      for (const table of waiting.values()) look(table, await table.flush());
+      for (const table of waiting.values()) note(table, await table.flush());
     };
     try {
       const locked = (segment: Segment) =>
@@ -214,11 +214,11 @@ export class Drainer implements Closable {
         const here = oidHere(progress, record.oid);
         if (!this.held.isOurs(progress, record.oid, name, here !== none)) continue;
         if (this.#kept.undated.delete(record.oid)) this.#date(record, arrivedOf(progress, record.oid));
-        const table = this.#tableFor(waiting, progress, { ...name, oid: here }, held);
+        const table = this.#tableFor(waiting, progress, { ...name, oid: here }, memory);
         table.push(record, before);
         before = record.place;
-        if (table.isFull) look(table, await table.next());
-        else if (held.bytes > limits.spoolDrainBytesMax) await endAll();
+        if (table.isFull) note(table, await table.next());
+        else if (memory.bytes > limits.spoolDrainBytesMax) await endAll();
       }
     } finally {
       // As a rule all is stored here: few requests make no full group.
@@ -238,11 +238,11 @@ export class Drainer implements Closable {
     waiting: Map<number, TableHandOver>,
     progress: HandOverProgress,
     name: SpooledTable,
-    held: HandOverMemory,
+    memory: HandOverMemory,
   ): TableHandOver {
     let table = waiting.get(name.oid);
     if (table === undefined) {
-      table = new TableHandOver(this.#stages, progress, name, held);
+      table = new TableHandOver(this.#stages, progress, name, memory);
       waiting.set(name.oid, table);
     }
     return table;
@@ -254,18 +254,18 @@ export class Drainer implements Closable {
     gate.reason = reason;
   }
 
-  /** Tables of which nearly nothing is left are held while the rest is handed over, and then use the lane again. */
-  async #letPass(blocked: ReadonlySet<number>): Promise<void> {
+  /** New requests of tables of which nearly nothing is left wait while the rest is handed over, and then use the lane again. */
+  async #openGates(blocked: ReadonlySet<number>): Promise<void> {
     for (const gate of this.#kept.gates) {
       if (gate.state !== 'spooling' || blocked.has(gate.oid) || this.#closing.signal.aborted) continue;
-      if (!gate.hold()) continue;
-      const late = setTimeout(() => gate.reopen(), limits.spoolEmptyingMs);
+      if (!gate.beginEmptying()) continue;
+      const late = setTimeout(() => gate.endEmptying(), limits.spoolEmptyingMs);
       try {
         await gate.written;
         if (await this.#isEmptied(gate)) this.#opened(gate);
       } finally {
         clearTimeout(late);
-        gate.reopen();
+        gate.endEmptying();
       }
     }
   }
@@ -314,7 +314,7 @@ export class Drainer implements Closable {
     const blocked = new Set<number>();
     for (const spool of this.#kept.spools) {
       if (this.#hasArrived(spool, gate)) continue;
-      await this.#pass(await this.#progressOf(spool), blocked, gate.oid);
+      await this.#handOver(await this.#progressOf(spool), blocked, gate.oid);
       if (!this.#hasArrived(spool, gate)) return false;
     }
     return true;

@@ -44,7 +44,7 @@ export class TableHandOver {
   /** The place before the first request that has not arrived, if there is one. */
   began: ReadPosition | null = null;
   readonly #stages: HandOverStages;
-  readonly #held: HandOverMemory;
+  readonly #memory: HandOverMemory;
   /** Requests that have come in and are not being stored yet, with the place before them. */
   #coming: { members: SpooledMember[]; requests: number; bytes: number; began: ReadPosition } | null = null;
   /** The table that they are decoded for. */
@@ -59,12 +59,12 @@ export class TableHandOver {
     stages: HandOverStages,
     { spool, positions, slow }: HandOverInProgress,
     { database, schema, table, oid }: SpooledTable,
-    held: HandOverMemory,
+    memory: HandOverMemory,
   ) {
     this.#stages = stages;
     this.oid = oid;
     this.name = { database, schema, table };
-    this.#held = held;
+    this.#memory = memory;
     const together = slow.get(oid)?.together ?? Infinity;
     this.#queue = {
       spool: spool.id,
@@ -94,7 +94,7 @@ export class TableHandOver {
     for (const one of behind(record, this.#position)) coming.members.push(...decodeRecord(one, this.#target));
     coming.requests += requestsOf(record);
     coming.bytes += record.payload.length;
-    this.#held.bytes += record.payload.length;
+    this.#memory.bytes += record.payload.length;
   }
 
   get isFull(): boolean {
@@ -109,7 +109,7 @@ export class TableHandOver {
     this.#coming = null;
     const isOn = await this.#storing;
     if (coming === null) return isOn;
-    const forget = () => void (this.#held.bytes -= coming.bytes);
+    const forget = () => void (this.#memory.bytes -= coming.bytes);
     if (isOn) this.#storing = this.#store(coming.members, coming.began).finally(forget);
     else forget();
     return isOn;

@@ -10,7 +10,7 @@ function gate(...steps: readonly ((gate: TableGate) => void)[]): TableGate {
 
 const fill = (it: TableGate) => it.fill(1_000);
 const enter = (it: TableGate) => it.enterLane();
-const hold = (it: TableGate) => void it.hold();
+const hold = (it: TableGate) => void it.beginEmptying();
 const append = (it: TableGate) => it.beginAppend();
 
 /** The state that it is in then, what was answered, and whether those who wait for another state were told. */
@@ -86,8 +86,8 @@ test("a table's gate follows its state table in every state at every event", asy
           it.leaveLane();
           if (it.state === 'open') it.leaveLane();
         }),
-      'nearly empty': (it) => after(it, () => it.hold()),
-      'something is left': (it) => after(it, () => it.reopen()),
+      'nearly empty': (it) => after(it, () => it.beginEmptying()),
+      'something is left': (it) => after(it, () => it.endEmptying()),
       'nothing is left': (it) => after(it, () => it.open()),
     },
   );

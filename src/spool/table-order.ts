@@ -82,15 +82,15 @@ export class TableGate {
     written.resolve();
   }
 
-  /** Returns whether it is held now: until `reopen` or `open`. */
-  hold(): boolean {
+  /** Its new requests wait until `endEmptying` or `open`. Returns false if it does not spool. */
+  beginEmptying(): boolean {
     if (this.#state !== 'spooling') return false;
     this.#become('emptying');
     return true;
   }
 
   /** Something is left on the disk. */
-  reopen(): void {
+  endEmptying(): void {
     if (this.#state === 'emptying') this.#become('spooling');
   }
 

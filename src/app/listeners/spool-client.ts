@@ -150,7 +150,7 @@ class LinkedGate extends TableGate {
   }
 
   openAgain(): void {
-    if (this.hold()) this.open();
+    if (this.beginEmptying()) this.open();
   }
 
   async #tellClosed(): Promise<void> {

@@ -97,7 +97,7 @@ test("no request is spooled before every process has closed the table's gate, an
   await quiet(sides);
   assert.deepEqual([gate.state, one.gate.state, other.gate.state], ['spooling', 'spooling', 'spooling']);
   assert.deepEqual([appended, one.ends], [['x'], ['kept']]);
-  gate.hold();
+  gate.beginEmptying();
   gate.open();
   await quiet(sides);
   assert.deepEqual([one.gate.state, other.gate.state], ['open', 'open']);
@@ -108,7 +108,7 @@ test("a request for the spool goes to the lane if its table's gate has opened me
   const [one] = sides as [Side];
   one.gate.fill(1);
   await quiet(sides);
-  gate.hold();
+  gate.beginEmptying();
   gate.open();
   one.keep();
   await quiet(sides);
@@ -159,7 +159,7 @@ test("no table's gate is open while a request is spooled, in any order of messag
           else if (step === 'keep' && side.gate.state === 'spooling') side.keep();
           else if (step === 'up') side.up();
           else if (step === 'down') side.down();
-          else if (step === 'drain') gate.hold();
+          else if (step === 'drain') gate.beginEmptying();
           else if (step === 'open') gate.open();
           else await turn();
           if (appended.length > kept) assert(sides.every((one) => one.gate.state !== 'open'));
@@ -167,7 +167,7 @@ test("no table's gate is open while a request is spooled, in any order of messag
         }
         await quiet(sides);
         if (gate.state === 'filling') assert.fail('a process has not closed it');
-        gate.hold();
+        gate.beginEmptying();
         gate.open();
         await quiet(sides);
         assert.deepEqual([gate.state, ...sides.map((one) => one.gate.state)], ['open', 'open', 'open']);
