@@ -69,7 +69,7 @@ export class OwnerScheduler {
 
   /**
    * Takes the turn of a group when it has come; false: it did not come in time. Of a quick owner a group waits until what is left is just
-   * enough for its answer; of a slow one only so long that its statement can still end in time. After a turn comes `end`.
+   * enough for its answer; of a slow one, or for a large batch of webhooks, only so long that its statement can still end in time. After a turn comes `end`.
    */
   turn(target: Target, ackTimeoutMs: number): Promise<boolean> {
     const line = this.#lineOf(target);

@@ -201,7 +201,7 @@ export function* inTurn(...parts: readonly Iterable<Buffer>[]): Generator<Buffer
   for (const part of parts) yield* part;
 }
 
-/** null: the connection's own setting is enough, because the group waits no longer than a single request. */
+/** As a rule null: the connection's own setting is enough, because the group waits no longer than a single webhook or, in the gateway, than any events. */
 function statementTimeoutMs(
   ackTimeoutMs: number,
   shared: boolean,

@@ -26,12 +26,12 @@ interface CountedTransaction {
   readonly sinceMs: number;
 }
 
-/** What became of a group that has joined: it was stored with others, or it goes alone, at once. `counted`: its transaction; null: it does not count. */
+/** It was stored with others; or, as a rule, it goes alone, at once. `counted`: its transaction; null: it does not count. */
 type Joined =
   | { readonly kind: 'stored'; readonly outcomes: readonly Outcome[] }
   | { readonly kind: 'alone'; readonly counted: CountedTransaction | null };
 
-const goesAlone: Joined = { kind: 'alone', counted: null };
+const notCounted: Joined = { kind: 'alone', counted: null };
 
 interface WaitingGroup {
   readonly group: Group;
@@ -72,9 +72,9 @@ export class GroupSharing {
     this.#context = context;
   }
 
-  /** One outcome per member, in order. Rejects as `alone` and `together` do: what is stored is then not known. */
+  /** As a rule a small group takes a place among the counted transactions, alone, within a microtask. One outcome per member, in order. Rejects as `alone` and `together` do: what is stored is then not known. */
   async store(group: Group): Promise<readonly Outcome[]> {
-    const joined = this.#mayShare(group) ? await this.#join(group) : goesAlone;
+    const joined = this.#isCounted(group) ? await this.#takePlace(group) : notCounted;
     if (joined.kind === 'stored') return joined.outcomes;
     const line = this.#lineOf(group);
     try {
@@ -86,15 +86,15 @@ export class GroupSharing {
     }
   }
 
-  #mayShare(group: Group): boolean {
+  #isCounted(group: Group): boolean {
     const { clock, limits } = this.#context;
     if (group.rows > limits.sharedGroupRowsMax || group.bytes > limits.sharedGroupBytesMax) return false;
     if (!isShareable(group, limits) || this.#ways.hasPooler(group.target.database)) return false;
     return this.#lineOf(group).tables.shares(group.target, clock());
   }
 
-  /** Waits for its transaction; a group that is alone does not. */
-  #join(group: Group): Promise<Joined> {
+  /** Waits only if as many transactions are counted as may be. */
+  #takePlace(group: Group): Promise<Joined> {
     const line = this.#lineOf(group);
     return new Promise((resolve, reject) => {
       // When all lanes whose turn ends now have submitted theirs.
@@ -173,7 +173,7 @@ export class GroupSharing {
       const tell = () =>
         taken.forEach(({ resolve }, i) => {
           const outcomes = stored?.[i];
-          resolve(outcomes === undefined ? goesAlone : { kind: 'stored', outcomes });
+          resolve(outcomes === undefined ? notCounted : { kind: 'stored', outcomes });
         });
       // As in a lane: the waiting groups are at the engine while these are answered.
       if (line.waiting.length >= taken.length) process.nextTick(tell);

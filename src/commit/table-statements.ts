@@ -50,6 +50,10 @@ const keptVariantsMax = 64;
 export const rowTypes = [json, text, bytea];
 const noValue = { format: 1, value: null } as const;
 
+/**
+ * As a rule (`lockAndConfirmStep`: no code, no key, nothing deleted) a transaction has two steps: one locks and confirms the table (`before`), one stores the rows
+ * (`steps`), and none comes after them.
+ */
 export class TableStatements {
   readonly target: Target;
   /** Checks whether the table is still the one of the target. */

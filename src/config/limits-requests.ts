@@ -53,7 +53,7 @@ export const requestLimits = {
   retryAfterSecondsMax: 5,
   /** Nesting of arrays and objects in one JSON document. */
   jsonDepthMax: 512,
-  /** From a request's last byte to its answer, in ms; beyond that the sender gets 503. */
+  /** From a request's last byte to its answer, in ms; beyond that the sender gets 503. For commits of events gateway/event-lanes.ts puts 30 s in its place. */
   ackDeadlineMs: 2_500,
   /** Rows of one request, which are the lines of a batch. */
   batchRowsMax: 1_000_000,

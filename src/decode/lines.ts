@@ -122,7 +122,8 @@ export function* readInSlices(
         if (kept !== null) keeps.add(spans.count, kept);
         spans.add(at, out.length, number);
       } else {
-        const whole = wholePlanFor(plan, body, start);
+        // As a rule null, as for all events: there is no such plan.
+        const whole = plan.whole === null ? null : wholePlanFor(plan, body, start);
         // From the first line on: rows are either views of the body or all written.
         if (whole !== null) return yield* readInSlices(body, whole, included, firstLine, onProblem);
         spans.add(start, end, number);

@@ -73,7 +73,7 @@ export function readQuery<Table extends Readonly<Record<string, QueryParameter>>
   return Object.fromEntries(given) as QueryValues<Table>;
 }
 
-/** What POST /v1/events is asked for. `database`: see GatewayDatabases. Throws Refused. */
+/** What POST /v1/events is asked for. `database`: see GatewayDatabases (gateway-options.ts). Throws Refused. */
 export function readEvent(target: string, database: (name: string | undefined) => string): EventRequest {
   const given = readQuery(target, eventParameters);
   const { name = '', on_error: onError, on_conflict: onConflict, flush } = given;

@@ -63,7 +63,7 @@ export class Connection {
   }
 
   /** Returns whether it was pending. */
-  end(request: OwedExchange): boolean {
+  settle(request: OwedExchange): boolean {
     // Answers are written in the order of the requests.
     const place = this.pending.indexOf(request);
     if (place === 0) this.pending.shift();

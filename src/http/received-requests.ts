@@ -62,7 +62,7 @@ export class ReceivedRequests<E extends Exchange> {
 
   /** Its answer was written, or never will be. */
   ended(connection: Connection, exchange: OwedExchange): void {
-    if (!connection.end(exchange)) return;
+    if (!connection.settle(exchange)) return;
     this.#context.owed -= 1;
     exchange.ended();
     // The head of the last answer was written before it was known to be the last.
