@@ -1,6 +1,8 @@
 /**
  * Keeps the picture of one database true, over two sessions: one polls the versions of all tables, the other reads tables whose versions have changed. So no
  * reading, however long it takes, keeps the picture from being confirmed. Before a refusal the versions of the tables concerned are asked for alone.
+ * After CREATE TABLE a notification, or the next poll, finds the version of a table that is not known; `picture` notes it as due, and a reading compiles it into a
+ * new Target, which `tables` has from then on.
  * Takes connected clients, again and again; throws what breaks them. Questions of any number of callers are one
  * poll, and what strangers ask costs a bounded part of the engine's time.
  */

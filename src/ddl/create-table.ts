@@ -69,6 +69,7 @@ function namesConnector(cursor: Cursor, from: number): boolean {
   return false;
 }
 
+/** A CALL of headgate.create_webhook_table (catalog/functions/statements.sql), which makes the table and asks for its row of the catalog (`do_register`, registering.sql). */
 export function createTable(cursor: Cursor, deps: DdlContext): StatementPlan {
   cursor.refuseForeign('CREATE TABLE');
   const { start } = cursor.statement;

@@ -319,7 +319,7 @@ function everyValue({ value, valueAt }: Option): string {
   });
 }
 
-/** With what the catalog compares of the options `version` and `reconcile`, if they are given, and does not store. */
+/** As they are, without the options `version` and `reconcile`; with them, also what the catalog compares of these and does not store. */
 export function withFactsOfVersionAndReconcile(options: {
   readonly [name: string]: string | boolean | null;
 }): object {

@@ -218,7 +218,10 @@ interface OwnStatement {
   readonly until: number;
 }
 
-/** What has to happen before the statements are sent, and which of them are only known then. */
+/**
+ * What has to happen before the statements are sent, and which of them are only known then: those that show something (`later`). For CREATE and ALTER that is only
+ * `ensureCatalog`, which does nothing once the database has its catalog.
+ */
 function joined(
   sql: string,
   session: SqlSession,

@@ -67,7 +67,7 @@ export class SqlPortSession {
   #fatal = false;
   #streams = false;
   #superuser = false;
-  /** While a message of the client is held because of them. */
+  /** Of statements that show something of the catalog, e.g. EXPLAIN VALIDATE: while a message of the client waits for them. */
   #own: HeadgateQueries | null = null;
   /** The number of the engine's process and its key, as a CancelRequest has them. */
   #key: Buffer | null = null;
