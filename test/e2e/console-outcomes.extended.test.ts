@@ -96,6 +96,7 @@ suite('the console shows right colours, counts and search results', () => {
     await page.getByText('No endpoint matches').waitFor();
     // Values that do not fit one column are one reason, which needs somebody.
     await client.query(`CREATE TABLE amounts (n INT) WITH (connector = 'webhook')`);
+    await client.query(`CREATE TABLE " " (n INT) WITH (connector = 'webhook')`);
     for (let i = 0; i < 4; i++)
       assert.equal((await headgate.post('dev/public/amounts', `{"n":"x${i}"}`)).status, 422);
     assert.equal((await headgate.post('dev/public/amounts', '{"n":1}')).status, 200);
@@ -108,6 +109,7 @@ suite('the console shows right colours, counts and search results', () => {
       .waitFor({ timeout: 45_000 });
     await page.goto(`${headgate.adminUrl}/console/#/endpoints`);
     await page.getByRole('row', { name: /amounts.*4 of 5 refused/ }).waitFor();
+    await page.getByRole('link', { name: '" "', exact: true }).waitFor();
     // Before ANALYZE, too.
     await page.goto(`${headgate.adminUrl}/console/#/sql`);
     await page.getByPlaceholder('Table or column').fill('amounts');

@@ -34,6 +34,8 @@ export function CopyField({
 
 /** A name whose middle is left out if it is long: both ends tell names apart. The whole is in its title. */
 export function Name({ of, max = 32 }: { readonly of: string; readonly max?: number }): JSX.Element {
+  // A link of blanks alone could not be seen.
+  if (of.trim() === '') return <Text of={JSON.stringify(of)} />;
   const chars = Array.from(of);
   if (chars.length <= max) return <Text of={of} max={200} />;
   const half = Math.floor((max - 1) / 2);
