@@ -45,7 +45,7 @@ export class RefusedDocuments {
 
   /** The outcome of all rows instead of a refusal of one. */
   async #instead(failed: Failed): Promise<Outcome | null> {
-    if (failed.sqlstate === '23505' && (await hasKey(this.#session, this.#target)))
+    if (failed.sqlstate === '23505' && (await hasNewKey(this.#session, this.#target)))
       return aborted(refusal('table_changed'));
     this.#standing ??= this.#copy.takesNoRows();
     return this.#standing;
@@ -73,11 +73,14 @@ function namedBy(
   return null;
 }
 
-/** Whether the table has a primary key now. */
-export async function hasKey(session: CommitSession, { oid }: Target): Promise<boolean> {
-  const has =
-    'exists (select from pg_catalog.pg_index where indisprimary and indrelid operator(pg_catalog.=)';
-  const sql = `select (case when ${has} ${oid}::pg_catalog.oid) then 'a key' else 'true' end)::pg_catalog.bool`;
+/** Whether the table has a primary key now that it did not have when its shape was read. */
+export async function hasNewKey(session: CommitSession, { oid, shape }: Target): Promise<boolean> {
+  const key =
+    "pg_catalog.array_to_string((indkey::pg_catalog.int2[])[0:indnkeyatts operator(pg_catalog.-) 1], ' ')";
+  const before = (shape.filledKey ?? []).join(' ');
+  const has = `exists (select from pg_catalog.pg_index where indisprimary and ${key} operator(pg_catalog.<>) '${before}'
+    and indrelid operator(pg_catalog.=) ${oid}::pg_catalog.oid)`;
+  const sql = `select (case when ${has} then 'a key' else 'true' end)::pg_catalog.bool`;
   const [reply] = await session.send([queryMessage(sql)], [1]);
   return reply?.kind === 'failed' && reply.sqlstate === '22P02';
 }

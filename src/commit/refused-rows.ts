@@ -9,7 +9,7 @@ import { refusal } from '../errors/refusals.ts';
 import { differs } from './deliveries.ts';
 import { aborted, isDelivered, outcomeOf, verdictOf } from './interpret-reply.ts';
 import type { Failed } from './engine-reply.ts';
-import { hasKey } from './refused-documents.ts';
+import { hasNewKey } from './refused-documents.ts';
 import {
   documentRefusal,
   forOwner,
@@ -48,7 +48,7 @@ export class RefusedRows {
     if (
       failed.sqlstate === '23505' &&
       shape.key.length === 0 &&
-      (await hasKey(this.#session, this.#table.target))
+      (await hasNewKey(this.#session, this.#table.target))
     )
       return aborted(refusal('table_changed'));
     // A constraint of the table itself is checked when all values of the row are decoded.

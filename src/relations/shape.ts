@@ -57,6 +57,7 @@ export function toShape(row: RelationRow, choice: ShapeChoice): Shape | string {
     key,
     document,
     onTypeError,
+    ...(key.length === 0 && row.key.length > 0 && { filledKey: row.key }),
     ...(row.distributed && { distributedByCitus: true }),
   };
 }

@@ -15,7 +15,7 @@ export interface Shape {
   readonly writeMode: 'documents' | 'insert' | 'upsert' | 'ignore';
   /** The columns that are written, in the table's order: neither generated ones nor those that only their default fills. */
   readonly columns: readonly Column[];
-  /** The primary key, in its order; empty: none. */
+  /** The primary key, in its order; empty: none, or `filledKey`. */
   readonly key: readonly KeyColumn[];
   /**
    * The column that takes whole documents: its member is always present, and a JSON null in it is a document like any other.
@@ -24,6 +24,8 @@ export interface Shape {
   readonly document: string | null;
   /** What happens to a value that does not fit its column: the request is refused, or NULL is stored and counted. */
   readonly onTypeError: 'reject' | 'null';
+  /** pg_attribute.attnum of a primary key that no row names: each row is new. */
+  readonly filledKey?: readonly number[];
   readonly distributedByCitus?: boolean;
   /** With `upsert`: a row replaces only one that is older. Absent: the last writer wins. */
   readonly newest?: Newest;

@@ -233,5 +233,58 @@ onSomeEngine(
         assert.deepEqual(await rows('SELECT data FROM also_by_keys'), [['6']]);
       },
     );
+
+    await t.test(
+      'defaults that are the same for all rows of a transaction do not fill a key unseen',
+      async () => {
+        const key = (of: string) => `at TIMESTAMPTZ DEFAULT ${of}`;
+        for (const of of ['now()', 'CURRENT_TIMESTAMP', "'yesterday'::text::timestamptz"])
+          await assert.rejects(table('moments', `(${key(of)} PRIMARY KEY, data JSONB)`), {
+            code: '0A000',
+            message:
+              'no request fills the primary key, and its default is the same for all rows of a transaction',
+          });
+        notices.length = 0;
+        for (const [name, columns] of [
+          ['each', `(${key('clock_timestamp()')} PRIMARY KEY, data JSONB)`],
+          ['tenants', '(tenant INT DEFAULT 0, id INT, PRIMARY KEY (tenant, id))'],
+        ] as const)
+          await table(name, columns);
+        const said = () =>
+          notices.filter(({ message }) => message?.includes('the default of')).map(({ message }) => message);
+        assert.deepEqual(said(), []);
+        await table('told', `(id INT, ${key('now()')}, PRIMARY KEY (id, at))`);
+        assert.deepEqual(said(), [
+          'the default of "at" in the key of table "told" is the same for all rows of a transaction: requests that come together may get one key',
+        ]);
+      },
+    );
+
+    await t.test(
+      'a sequence that is behind its table refuses the row by the name of the constraint',
+      async () => {
+        await table('behind', '(id BIGSERIAL PRIMARY KEY, data JSONB)');
+        for (let i = 0; i < 2; i++) await accepted(post('behind', '{}'));
+        await client.query(`SELECT setval('behind_id_seq', 1, false)`);
+        await refusedBy(post('behind', '{"late":1}'), /^the row violates the constraint behind_pkey$/);
+        await within(10_000, async () =>
+          assert.deepEqual(
+            await rows(
+              `SELECT convert_from(body, 'UTF8') FROM headgate.rejected_requests WHERE table_name = 'behind'`,
+            ),
+            [['{"late":1}']],
+          ),
+        );
+        await client.query(`SELECT setval('behind_id_seq', 10)`);
+        await client.query(
+          `SELECT headgate.retry_rejected(id) FROM headgate.rejected_requests WHERE table_name = 'behind'`,
+        );
+        await within(
+          10_000,
+          async () =>
+        assert.deepEqual(await rows('SELECT id, data FROM behind ORDER BY id'), [['1', '{}'], ['2', '{}'], ['11', '{"late": 1}']]), // prettier-ignore
+        );
+      },
+    );
   },
 );

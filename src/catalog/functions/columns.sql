@@ -262,6 +262,40 @@ BEGIN
 END
 $body$;
 
+-- Rows that come together are stored in one transaction, in which now() stands still: refuses a key that would be the same in all of them, and says if a part of it is.
+CREATE OR REPLACE PROCEDURE headgate.refuse_repeated_key(relation regclass, placed jsonb, private jsonb, document jsonb)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  key record;
+BEGIN
+  SELECT bool_and(NOT k.varies AND NOT k.is_named) AS repeats, string_agg(format('"%s"', k.attname), ', ') FILTER (WHERE NOT k.varies AND k.is_stable) AS stable
+  INTO key FROM (
+    SELECT a.attname, called.is_stable,
+      a.attgenerated <> '' OR a.attidentity <> '' OR called.is_volatile OR coalesce(document ->> 'column' = a.attname, false)
+        OR EXISTS (SELECT FROM jsonb_array_elements(placed) p WHERE p.value ->> 'column' = a.attname) AS varies,
+      document IS NULL AND EXISTS (
+        SELECT FROM headgate.body_columns(refuse_repeated_key.relation, placed || private) b WHERE b.attnum = a.attnum) AS is_named
+    FROM pg_index i
+    JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])
+    LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+    CROSS JOIN LATERAL (
+      SELECT coalesce(bool_or(f.provolatile = 'v'), false) AS is_volatile,
+        coalesce(bool_or(f.provolatile = 's'), false) OR coalesce(d.adbin::text LIKE '%{SQLVALUEFUNCTION %', false) AS is_stable
+      FROM regexp_matches(d.adbin::text, ':(?:funcid|opfuncid) ([0-9]+)', 'g') AS m
+      JOIN pg_proc f ON f.oid = m[1]::oid) AS called
+    WHERE i.indrelid = refuse_repeated_key.relation AND i.indisprimary) AS k;
+  IF key.repeats THEN
+    RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = 'no request fills the primary key, and its default is the same for all rows of a transaction',
+      HINT = 'Let the default differ by row, e.g. clock_timestamp(), gen_random_uuid() or a sequence.';
+  ELSIF key.stable IS NOT NULL THEN
+    RAISE NOTICE USING
+      MESSAGE = format('the default of %s in the key of table "%s" is the same for all rows of a transaction: requests that come together may get one key', key.stable,
+        (SELECT c.relname FROM pg_class c WHERE c.oid = relation)),
+      HINT = 'Let the default differ by row, e.g. clock_timestamp() or gen_random_uuid().';
+  END IF;
+END
+$body$;
+
 -- Each INCLUDE with the place of its column; refuses a column that can never take the value.
 CREATE OR REPLACE FUNCTION headgate.place_includes(relation oid, includes jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$

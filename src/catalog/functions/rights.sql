@@ -16,7 +16,7 @@ BEGIN
       'forget_ignored_keys', 'forget_rejected', 'hold_code', 'identity_options', 'is_numbered', 'is_place', 'join_schema', 'keep_empty', 'lacks_login',
       'may_bury', 'may_with_all', 'named_before', 'named_now', 'natural_distribution', 'natural_document', 'open_kept', 'open_table', 'option_window', 'own_sequence',
       'owns_table', 'path_part', 'place', 'place_includes', 'place_private', 'placed', 'placed_anew', 'private_columns', 'private_places', 'quantile', 'readers_in',
-      'refuse_beside_into', 'refuse_unfilled_key', 'refuse_unreconciled', 'refuse_unversioned', 'retry_rejected', 'sees_table', 'serial_name', 'show_create_table', 'show_endpoints',
+      'refuse_beside_into', 'refuse_repeated_key', 'refuse_unfilled_key', 'refuse_unreconciled', 'refuse_unversioned', 'retry_rejected', 'sees_table', 'serial_name', 'show_create_table', 'show_endpoints',
       'show_secrets', 'show_spool', 'show_tables', 'show_tokens', 'stays', 'store_values', 'takes_body', 'try_options', 'webhook_clauses'])
   LOOP
     EXECUTE format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', private.signature);

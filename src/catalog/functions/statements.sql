@@ -82,6 +82,8 @@ BEGIN
   IF options ? 'into' THEN
     PERFORM headgate.refuse_beside_into(made, options);
     CALL headgate.keep_empty(made, options ->> 'into');
+  ELSE
+    CALL headgate.refuse_repeated_key(made, placed, private, chosen);
   END IF;
   made := headgate.distribute(made, placed, chosen, headgate.natural_distribution(made) || options);
   PERFORM headgate.refuse_unversioned(made, options -> 'version_places', placed, chosen, options);

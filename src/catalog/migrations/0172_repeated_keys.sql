@@ -1,0 +1,1 @@
+-- Only functions have changed: keys whose default is the same for all rows of a transaction (headgate.refuse_repeated_key).
