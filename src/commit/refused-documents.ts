@@ -73,12 +73,12 @@ function namedBy(
   return null;
 }
 
-/** Whether the table has a primary key now that it did not have when its shape was read. */
+/** Whether the table has a primary key now, usable by ON CONFLICT, that it did not have when its shape was read. */
 export async function hasNewKey(session: CommitSession, { oid, shape }: Target): Promise<boolean> {
   const key =
     "pg_catalog.array_to_string((indkey::pg_catalog.int2[])[0:indnkeyatts operator(pg_catalog.-) 1], ' ')";
   const before = (shape.filledKey ?? []).join(' ');
-  const has = `exists (select from pg_catalog.pg_index where indisprimary and ${key} operator(pg_catalog.<>) '${before}'
+  const has = `exists (select from pg_catalog.pg_index where indisprimary and indimmediate and ${key} operator(pg_catalog.<>) '${before}'
     and indrelid operator(pg_catalog.=) ${oid}::pg_catalog.oid)`;
   const sql = `select (case when ${has} then 'a key' else 'true' end)::pg_catalog.bool`;
   const [reply] = await session.send([queryMessage(sql)], [1]);

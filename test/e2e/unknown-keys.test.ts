@@ -261,6 +261,30 @@ onSomeEngine(
     );
 
     await t.test(
+      'a row that another constraint refuses is refused beside a key that no request fills',
+      async () => {
+        for (const [name, columns] of [
+          ['beside', '(id BIGSERIAL PRIMARY KEY, ext TEXT UNIQUE)'],
+          [
+            'computed',
+            `(id UUID PRIMARY KEY DEFAULT gen_random_uuid(), data JSONB, k TEXT GENERATED ALWAYS AS (data ->> 'ext') STORED UNIQUE)`,
+          ],
+          ['late', '(ext TEXT)'],
+        ] as const)
+          await table(name, columns);
+        await client.query(
+          'ALTER TABLE late ADD CONSTRAINT late_k PRIMARY KEY (ext) DEFERRABLE INITIALLY DEFERRED',
+        );
+        for (const name of ['beside', 'computed', 'late']) {
+          await accepted(post(name, '{"ext":"one"}'));
+          await within(10_000, () =>
+            refusedBy(post(name, '{"ext":"one"}'), /^the row violates the constraint \w+_k(?:ey)?$/),
+          );
+        }
+      },
+    );
+
+    await t.test(
       'a sequence that is behind its table refuses the row by the name of the constraint',
       async () => {
         await table('behind', '(id BIGSERIAL PRIMARY KEY, data JSONB)');
