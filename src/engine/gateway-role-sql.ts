@@ -15,14 +15,14 @@ const functionsSchema = 'headgate_functions';
 
 /**
  * It logs in over the engine's own socket, where nobody is asked for a password. A password that it gives itself, as
- * every role may, has long expired. What the owner alters later stays, except for that.
+ * every role may, has long expired. What the owner alters later stays, except for that, and that it is no superuser.
  */
 export const makeRole = `
 do $$
 begin
   ${makeOwnRole(roleName, 'whom the events gateway of Headgate logs in as; HEADGATE_EVENTS_ROLE names another')}
-  if exists (select from pg_roles where rolname = '${roleName}' and coalesce(rolvaliduntil > now(), true)) then
-    alter role ${roleName} valid until '-infinity';
+  if exists (select from pg_roles where rolname = '${roleName}' and (rolsuper or coalesce(rolvaliduntil > now(), true))) then
+    alter role ${roleName} nosuperuser valid until '-infinity';
   end if;
 end $$`;
 
@@ -77,12 +77,48 @@ begin
   ${grantOn('c.relnamespace = place')}
 end $admit$`;
 
-/** Does nothing if the database was restored on a server without the role. */
+/** What the role could get others to run by a name alone: PostgreSQL prefers a function or an operator that fits the arguments better to its own, and calls a domain or a range like a function. */
+const commands = [
+  'FUNCTION',
+  'PROCEDURE',
+  'AGGREGATE',
+  'OPERATOR',
+  'ROUTINE',
+  'DOMAIN',
+  'TYPE',
+  'SCHEMA',
+].flatMap((of) => [`CREATE ${of}`, `ALTER ${of}`]);
+
+/**
+ * Lets the role into new schemas. Refuses what of its own would be on the search_path of others: schemas with a role's name ("$user") or `public`, and
+ * functions, operators, domains and ranges in schemas that are not its own. Does nothing if the database was restored on a server without the role.
+ */
 const onSchema = `
 create or replace function ${roleName}.on_schema() returns event_trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $on_schema$
+declare
+  own oid := to_regrole('${roleName}');
 begin
-  if to_regrole('${roleName}') is null then return; end if;
+  if own is null then return; end if;
+  if exists (
+    select from pg_event_trigger_ddl_commands() as made join pg_namespace as n on n.oid = made.objid
+    where made.classid = 'pg_namespace'::regclass and n.nspowner = own
+      and (n.nspname = 'public' or exists (select from pg_roles as r where r.rolname = n.nspname)))
+  then
+    raise exception using errcode = '42501', message = 'a schema of the events gateway cannot have the name of a role, or "public"',
+      hint = 'It would be on the search_path of that role.';
+  elsif exists (
+    select from pg_event_trigger_ddl_commands() as made
+    left join pg_proc as p on made.classid = 'pg_proc'::regclass and p.oid = made.objid
+    -- Or one that is named as a commutator, which is made with it, and only fails.
+    left join pg_operator as o on made.classid = 'pg_operator'::regclass and (o.oid = made.objid or o.oprcode = 0 and o.oprowner = own)
+    left join pg_type as t on made.classid = 'pg_type'::regclass and t.oid = made.objid and t.typtype in ('d', 'r')
+    join pg_namespace as n on n.oid in (p.pronamespace, o.oprnamespace, t.typnamespace)
+    where own in (p.proowner, o.oprowner, t.typowner) and n.nspowner <> own and n.oid <> pg_my_temp_schema())
+  then
+    raise exception using errcode = '42501', message = 'the events gateway makes functions, operators, domains and ranges in schemas of its own only',
+      hint = 'Others would call them by a name alone. Create a schema, and name it: CREATE FUNCTION app.f() ...';
+  end if;
   perform ${roleName}.admit(made.objid) from pg_event_trigger_ddl_commands() as made
   where made.classid = 'pg_namespace'::regclass and made.command_tag = 'CREATE SCHEMA'
     and made.objid in (${schemas});
@@ -93,6 +129,16 @@ export const readForeign = `
   select n.nspname as name from pg_namespace as n left join pg_proc as p on p.pronamespace = n.oid
   where n.nspname in ('${roleName}', '${functionsSchema}') and exists (
     select from pg_roles as o where o.oid in (n.nspowner, p.proowner) and not o.rolsuper)`;
+
+const makeTrigger = `create event trigger ${roleName} on ddl_command_end when tag in (${commands.map((tag) => `'${tag}'`).join(', ')})
+      execute function ${roleName}.on_schema()`;
+
+/** With the commands of this version. A disabled one stays so. */
+const renewTrigger = `
+      if exists (select from pg_event_trigger where evtname = '${roleName}' and evtenabled <> 'D') then
+        drop event trigger ${roleName};
+        ${makeTrigger};
+      end if;`;
 
 /** Its function may be a stranger's. */
 export const dropTrigger = `drop event trigger if exists ${roleName}`;
@@ -115,7 +161,7 @@ export interface LetInSql {
  * everything may look like one that was missed, and such tables are not looked for.
  */
 export function letInSql(functions: string): LetInSql {
-  const made = createHash('sha256').update(functions).digest('hex').slice(0, 16);
+  const made = createHash('sha256').update(`${functions}${onSchema}`).digest('hex').slice(0, 16);
   const marked = `(select obj_description(oid, 'pg_event_trigger') from pg_event_trigger where evtname = '${roleName}')`;
   const mark = `(select format('database %s, functions ${made}', oid) from pg_database where datname = current_database())`;
   const comment = `execute format('comment on event trigger ${roleName} is %L', ${mark})`;
@@ -140,20 +186,20 @@ begin
   if split_part(known, ',', 1) is distinct from database.mark then
     execute format('grant create, temporary on database %I to ${roleName}', database.datname);
   end if;
+  ${admit};
+  ${onSchema};
+  revoke execute on function ${roleName}.admit(oid), ${roleName}.on_schema() from public;
   if not let_in_before then
-    ${admit};
-    ${onSchema};
-    revoke execute on function ${roleName}.admit(oid), ${roleName}.on_schema() from public;
     perform ${roleName}.admit(schema.oid) from (${schemas}) as schema;
     if to_regnamespace('public') is not null then
       grant create on schema public to ${roleName};
     end if;
-    create event trigger ${roleName} on ddl_command_end when tag in ('CREATE SCHEMA')
-      execute function ${roleName}.on_schema();
+    ${makeTrigger};
     known := format('%s, unfinished', database.mark);
     execute format('comment on event trigger ${roleName} is %L', known);
   end if;
   if known is distinct from format('%s, unfinished', database.mark) then
+    if let_in_before then ${renewTrigger} end if;
     ${comment};
   end if;
 end $let_in$`;

@@ -65,6 +65,9 @@ const attacks = (file: string, socket: string): readonly string[] => [
   `create or replace function headgate_functions.confirm(relation_name text, relation oid, mark text, owner oid) returns void
      language sql as ''`,
   `create function headgate_functions.mine() returns int language sql as 'select 1'`,
+  // What others would call by a name alone, if it were on their search_path.
+  `create schema root`,
+  `create schema "Root"; alter schema "Root" rename to root`,
   `create table headgate_functions.mine (n int)`,
   `drop function headgate_functions.stays(text, oid, text, oid)`,
   `select rolpassword from pg_authid`,
@@ -90,15 +93,40 @@ const attacks = (file: string, socket: string): readonly string[] => [
   `set session_preload_libraries = 'x'`,
 ];
 
+/** In a schema that somebody else owns. */
+function planted(schema: string): readonly string[] {
+  const made = [
+    ['function', `f(varchar) returns text language sql as 'select $1'`, 'f(varchar)'],
+    ['procedure', `p(int) language sql as 'select 1'`, 'p(int)'],
+    ['aggregate', `a(text) (sfunc = textcat, stype = text)`, 'a(text)'],
+    ['operator', `= (leftarg = text, rightarg = text, function = texteq)`, '= (text, text)'],
+    ['domain', `d as varchar check (value <> 'a')`, 'd'],
+    ['type', `r as range (subtype = text)`, 'r'],
+  ] as const;
+  return [
+    ...made.map(([of, text]) => `create ${of} ${schema}.${text}`),
+    ...made.map(
+      ([of, text, name]) =>
+        `create schema own; create ${of} own.${text}; alter ${of} own.${name} set schema ${schema}`,
+    ),
+    `create schema own; create function own.f() returns int language sql as 'select 1'; alter routine own.f() set schema ${schema}`,
+    `create schema own; create domain own.d as int; alter type own.d set schema ${schema}`,
+    `create schema own; create function own.g(varchar, text) returns boolean language sql as 'select true';
+     create operator own.=== (leftarg = varchar, rightarg = text, function = own.g, commutator = operator(${schema}.=))`,
+  ];
+}
+
 const shared = sharedHeadgate();
 
 suite('the role of the events gateway on the embedded engine has restricted rights', () => {
-  test("the gateway's role is no superuser and reaches no file, no program and no key", async () => {
+  test("the gateway's role is no superuser and reaches no file, no program and no key", async (t) => {
     const headgate = await shared();
     const masterKey = (await readFile(join(headgate.dataDir, 'master.key'), 'utf8')).trim();
     assert.deepEqual(await rows(headgate, whoami), [
       { me: 'headgate_gateway', session: 'headgate_gateway', more: false },
     ]);
+    const root = await headgate.client(t);
+    await root.query('create schema their; grant create, usage on schema their to headgate_gateway');
     const memberships = `select roleid::regrole::text from pg_auth_members
       where member = current_user::regrole`;
     assert.deepEqual(await rows(headgate, memberships), []);
@@ -107,6 +135,14 @@ suite('the role of the events gateway on the embedded engine has restricted righ
       const { status, text } = await sql(headgate, attack);
       assert.equal(status, 400, `${attack}: ${text}`);
       assert(!text.includes(masterKey), attack);
+    }
+    for (const attack of [...planted('public'), ...planted('their')]) {
+      const { json } = await sql(headgate, attack);
+      assert.deepEqual(
+        [json.code, String(json['error']).includes('in schemas of its own only')],
+        ['42501', true],
+        `${attack}: ${JSON.stringify(json)}`,
+      );
     }
     // The extensions that anybody may make where they may create: none opens a file or a connection.
     const trusted = `select name from pg_available_extension_versions where trusted order by name`;
@@ -138,6 +174,12 @@ suite('the role of the events gateway on the embedded engine has restricted righ
       assert.match(String(json['hint']), /runs SQL as the role headgate_gateway: use the SQL port/);
     }
     await rows(headgate, 'create table ours (n int); create schema theirs; create table theirs.t (n int)');
+    await rows(
+      headgate,
+      `create function theirs.twice(int) returns int language sql as 'select $1 * 2'; create domain theirs.positive as int check (value > 0);
+       create type mood as enum ('sad', 'ok'); create type pair as (a int, b mood)`,
+    );
+    assert.deepEqual(await rows(headgate, 'select theirs.twice(4::theirs.positive) as n'), [{ n: 8 }]);
     await root.query(
       'alter table ours add x int; insert into theirs.t values (1); drop schema theirs cascade',
     );
