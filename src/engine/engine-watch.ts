@@ -167,10 +167,26 @@ export class EngineWatch implements Closable {
   async #check(client: Client): Promise<unknown> {
     // An older server speaks the protocol but has other functions.
     if (this.serverVersion >= versionMin) {
-      const reason = await readOnlyReason(client);
+      let reason = await readOnlyReason(client);
+      // The default is that of the session's beginning, and may have been changed since.
+      if (reason === 'read-only') reason = await this.#reasonNow();
       this.readOnly = reason === null ? null : `nothing can be written: the database is ${words[reason]}`;
     }
     return this.#options.check?.(client) ?? client.query('select 1');
+  }
+
+  async #reasonNow(): Promise<'standby' | 'read-only' | null> {
+    const bounds = { connectionTimeoutMillis: limits.engineAnswerMs, query_timeout: limits.engineAnswerMs };
+    const client = new Client({ ...this.#options.clientConfig(), ...bounds });
+    client.on('error', () => undefined);
+    try {
+      await client.connect();
+      return await readOnlyReason(client);
+    } catch {
+      return 'read-only';
+    } finally {
+      await hangUp(client);
+    }
   }
 
   async #readVersion(client: Client): Promise<string> {

@@ -27,6 +27,10 @@ test('a database that turns read-only gives 503 until it is writable again', asy
     await server.run(`alter system set default_transaction_read_only = ${is}`);
     await server.run('select pg_reload_conf()');
   };
+  const setRole = (is: 'on' | 'off') =>
+    server.run(
+      `begin; set transaction read write; alter role root set default_transaction_read_only = ${is}; commit`,
+    );
   const readiness = async () => (await asked(`${headgate.adminUrl}/readyz`)).text;
   assert.equal(await readiness(), '{"status":"ready"}');
   await readOnly('on');
@@ -43,7 +47,7 @@ test('a database that turns read-only gives 503 until it is writable again', asy
   await within(10_000, async () => assert.equal(await readiness(), '{"status":"ready"}'));
 
   // A setting that connections have from their beginning is seen by none that is open already: a commit finds it out.
-  await server.run('alter role root set default_transaction_read_only = on');
+  await setRole('on');
   await client.query(
     `select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'headgate commit%'`,
   );
@@ -51,8 +55,15 @@ test('a database that turns read-only gives 503 until it is writable again', asy
     assert.equal((await post()).status, 503);
     assert.match(await readiness(), /nothing can be written: cannot execute CREATE TABLE AS in a read-only/);
   });
+  await setRole('off');
+  await within(20_000, async () => assert.equal(await readiness(), '{"status":"ready"}'));
+
+  // Sessions that begin meanwhile keep it: Headgate's own are not asked what new ones have.
+  await setRole('on');
   await server.run(
-    'begin; set transaction read write; alter role root reset default_transaction_read_only; commit',
+    `select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'headgate%' and pid <> pg_backend_pid()`,
   );
+  await within(20_000, async () => assert.match(await readiness(), /the database is read-only/));
+  await setRole('off');
   await within(20_000, async () => assert.equal(await readiness(), '{"status":"ready"}'));
 });
