@@ -4,7 +4,7 @@
  * unchecked, and never stored in another form.
  */
 import type { RequestCheck } from '../types/request.ts';
-import type { Include, Intake, SnsTopics, SpoolChoice, Target, Into } from '../types/target.ts';
+import type { Code, Include, Intake, SnsTopics, SpoolChoice, Target, Into } from '../types/target.ts';
 import type { Shape } from '../types/shape.ts';
 import { makeAnswers, makeCheck, noAnswers, StillToLearn } from './table-compiler.ts';
 import type { CompiledCheck, TableCompiler } from './table-compiler.ts';
@@ -18,6 +18,7 @@ import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
 import { tableKey } from './database-tables.ts';
 import type { Snapshot } from './database-tables.ts';
 import { toNewest } from '../relations/newest.ts';
+import { missingRights } from '../relations/rights.ts';
 import { toCode, toShape, typeOids } from '../relations/shape.ts';
 
 /** Headers that carry credentials, whatever headers the table's check reads. */
@@ -87,7 +88,7 @@ function toTarget(
 ): { target: Target; unusable: string | null; unanswering: string | null } {
   const shape = shapeOf(row);
   const code = toCode(row, compiler);
-  let unusable = typeof shape === 'string' ? shape : typeof code === 'string' ? code : null;
+  let unusable = problemOf(row, shape, code);
   let compiled: CompiledCheck | null = null;
   let learns = false;
   const sns = snsOf(row, compiler);
@@ -162,8 +163,15 @@ const bodyTypes: { readonly [format in Intake['format']]: readonly number[] } = 
 /** null: the table fits what it was created for, as far as that does not depend on Headgate's settings. */
 export function shapeProblem(row: CatalogRow): string | null {
   const shape = shapeOf(row);
-  const code = toCode(row, {});
-  return typeof shape === 'string' ? shape : typeof code === 'string' ? code : null;
+  return problemOf(row, shape, toCode(row, {}));
+}
+
+/** A missing right may also be why its rows count as such that run code. */
+function problemOf(row: CatalogRow, shape: Shape | string, code: Code | string): string | null {
+  if (typeof shape === 'string') return shape;
+  // Rows that go to another server need no rights here.
+  const missing = (row.target ?? null) === null ? missingRights(row, shape, code) : null;
+  return missing ?? (typeof code === 'string' ? code : null);
 }
 
 /** A text: why the table does not fit. */

@@ -90,6 +90,25 @@ export function unusable(why: string): Refusal {
   return { ...refusal('table_unusable'), engineError: why };
 }
 
+/** Rows that were made for another table, or for other rights: the log has what the engine said. */
+export function tableChangedBy({
+  sqlstate,
+  message = '',
+}: ReplyError): Outcome & { readonly kind: 'aborted' } {
+  const it = refusal('table_changed');
+  return aborted(sqlstate === tableChanged && message === '' ? it : { ...it, engineError: message });
+}
+
+/**
+ * Whether the engine says that the role of the session lacks a right for Headgate's own statement, and not for one of the owner's code: no row is at fault.
+ * Row-level security has the same SQLSTATE, and another routine.
+ */
+export function isRightMissing(failed: Failed): boolean {
+  const { sqlstate, routine, where } = failed;
+  const denied = routine === 'nextval_internal' || routine?.startsWith('aclcheck_error') === true;
+  return sqlstate === '42501' && denied && (where === '' || where.startsWith('COPY '));
+}
+
 /** The outcome of rows that are not at fault; null: one of them is, or may be. */
 export function outcomeOf(failed: ReplyError): (Outcome & { readonly kind: 'aborted' }) | null {
   if (failed.routine === ours && failed.sqlstate === strangersCode)
@@ -99,7 +118,7 @@ export function outcomeOf(failed: ReplyError): (Outcome & { readonly kind: 'abor
     case 'suspect':
       return null;
     case 'table':
-      return aborted(refusal('table_changed'));
+      return tableChangedBy(failed);
     case 'conflict':
     case 'beyond':
       return aborted(refusal('engine_unavailable'));
@@ -131,7 +150,7 @@ function outcomeOfNoRows(failed: Failed): Outcome | null {
   // Of a name in a statement of Headgate's own, not in code that it has called.
   if (failed.sqlstate === '42501' && failed.where === '' && /\bheadgate\b/.test(failed.message))
     return aborted(refusal('table_unusable', `${failed.message}: GRANT USAGE ON SCHEMA headgate TO PUBLIC`));
-  return verdictOf(failed) === 'suspect' ? aborted(refusal('table_changed')) : outcomeOf(failed);
+  return verdictOf(failed) === 'suspect' ? tableChangedBy(failed) : outcomeOf(failed);
 }
 
 /** A row that the engine refuses concerns its sender, who is told in the answer; the rest concerns the owner. */
@@ -210,8 +229,10 @@ export const changed = failedHere(tableChanged, 'the table has changed');
 /** What the failure of a statement that checks the table says about it; null: nothing. */
 function checkFailed({ sqlstate, message }: Failed): Failed | null {
   if (sqlstate === strangersCode) return failedHere(strangersCode, message);
+  // It may say which role lost which right (relations/lock-code.ts).
+  if (sqlstate === tableChanged) return failedHere(tableChanged, message);
   // 0A000: it has a rule now, with which the statement of lockAndConfirmStep is not planned.
-  return /^(22P02|HG001|0A000)$/.test(sqlstate) ? changed : null;
+  return /^(22P02|0A000)$/.test(sqlstate) ? changed : null;
 }
 
 /** The same if one of the statements at these places failed. */

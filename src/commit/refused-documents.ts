@@ -6,7 +6,7 @@ import type { Outcome, Rows } from '../types/rows.ts';
 import type { Target } from '../types/target.ts';
 import { refusal } from '../errors/refusals.ts';
 import type { DocumentCopy } from './document-copy.ts';
-import { aborted, verdictOf } from './interpret-reply.ts';
+import { aborted, isRightMissing, tableChangedBy, verdictOf } from './interpret-reply.ts';
 import type { Failed } from './engine-reply.ts';
 import { documentRefusal, forOwner } from './refusal-messages.ts';
 import type { CommitSession } from './session.ts';
@@ -39,6 +39,7 @@ export class RefusedDocuments {
   async explain(member: Rows, failed: Failed): Promise<Outcome> {
     const instead = await this.#instead(failed);
     if (instead !== null) return instead;
+    if (isRightMissing(failed)) return tableChangedBy(failed);
     const named = verdictOf(failed) === 'row' ? namedBy(failed, this.#target, [member]) : null;
     return named === null ? refusedBy(failed) : { ...refusedBy(failed), row: named.row };
   }

@@ -7,7 +7,14 @@ import type { Outcome, Rows } from '../types/rows.ts';
 import type { Limits } from '../config/limits.ts';
 import { refusal } from '../errors/refusals.ts';
 import { differs } from './deliveries.ts';
-import { aborted, isDelivered, outcomeOf, verdictOf } from './interpret-reply.ts';
+import {
+  aborted,
+  isDelivered,
+  isRightMissing,
+  outcomeOf,
+  tableChangedBy,
+  verdictOf,
+} from './interpret-reply.ts';
 import type { Failed } from './engine-reply.ts';
 import { hasNewKey } from './refused-documents.ts';
 import {
@@ -44,6 +51,7 @@ export class RefusedRows {
 
   async explain(member: Rows, failed: Failed): Promise<Outcome> {
     if (isDelivered(failed)) return differs;
+    if (isRightMissing(failed)) return tableChangedBy(failed);
     const { shape } = this.#table.target;
     if (
       failed.sqlstate === '23505' &&

@@ -8,7 +8,7 @@ import { refusal } from '../errors/refusals.ts';
 import { runsNoCode } from './plan-lock.ts';
 import type { SessionFacts } from './commit-connection.ts';
 import type { StatementStep } from './statement-step.ts';
-import { aborted, failedHere, outcomeOf, standing, told } from './interpret-reply.ts';
+import { aborted, failedHere, outcomeOf, standing, tableChangedBy, told } from './interpret-reply.ts';
 import { committed } from './newest-statements.ts';
 import type { EngineReply, Failed, StoreAttempt, UnitAttempts } from './engine-reply.ts';
 import { abortMessage, inTurn } from './session.ts';
@@ -135,7 +135,7 @@ export class RefusedTransactions {
     );
     if (reply.kind === 'done') return null;
     if (reply.kind === 'lost') return aborted(refusal('engine_unavailable'));
-    return outcomeOf(reply) ?? aborted(refusal('table_changed'));
+    return outcomeOf(reply) ?? tableChangedBy(reply);
   }
 
   /**

@@ -558,7 +558,7 @@ const entries: Readonly<Record<string, ExplainedEntry | ((it: ToExplain) => Expl
   lane_full: come('Too many requests were waiting for this table.', 'Nothing was stored.'),
   overloaded: come('Too many requests were under way.', 'Nothing was stored.'),
   table_unusable: come(
-    'The check of this table cannot be used: the expression, or one of its secrets.',
+    'This table cannot be used: its check, a secret, a column or a right is at fault.',
     'Nothing was stored.',
   ),
   table_changed: come('The table was changed while the row was being stored.', 'Nothing was stored.'),

@@ -334,7 +334,7 @@ export const refusals = {
     503,
     '55000',
     'this table cannot accept requests at the moment',
-    'Its VALIDATE expression or one of its secrets cannot be used; the log says which.',
+    'Its VALIDATE expression or one of its secrets cannot be used, or a right to store its rows is missing; the log and SHOW ENDPOINTS say which.',
   ),
   chain_broken: kind(
     503,

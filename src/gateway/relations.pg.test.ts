@@ -166,8 +166,24 @@ function relationsOn(bin: string): void {
     await client.query('CREATE ROLE clerk; CREATE TABLE public.ledger (a int, b int)');
     await client.query('SET ROLE clerk');
     await assert.rejects(async () => open().find('ledger', 'insert'), /may not be written by the role/);
-    await client.query('RESET ROLE; GRANT INSERT (a) ON public.ledger TO clerk; SET ROLE clerk');
+    const grant = async (sql: string) => client.query(`RESET ROLE; ${sql}; SET ROLE clerk`);
+    const missing = async (writeMode: 'insert' | 'upsert', says: RegExp) =>
+      assert.rejects(async () => open().find('ledger', writeMode), says);
+    await grant('GRANT INSERT (a) ON public.ledger TO clerk');
+    await missing('insert', /is missing: GRANT INSERT ON TABLE public\.ledger TO "clerk"$/);
+    await grant('GRANT INSERT (b) ON public.ledger TO clerk');
     assert.equal((await open().find('ledger', 'insert')).table, 'ledger');
+    await grant('ALTER TABLE public.ledger ADD PRIMARY KEY (a)');
+    await missing('upsert', /GRANT UPDATE, SELECT ON TABLE public\.ledger TO "clerk"$/);
+    await grant('GRANT UPDATE (b), SELECT (a, b) ON public.ledger TO clerk');
+    assert.equal((await open().find('ledger', 'upsert')).table, 'ledger');
+    await grant('CREATE SCHEMA closed; CREATE TABLE closed.t (a int)');
+    await assert.rejects(async () => open().find('closed.t', 'insert'), {
+      refusal: {
+        code: 'relation_not_writable',
+        message: '"closed.t" is in a schema that the role that the gateway logs in as may not use',
+      },
+    });
     await client.query('RESET ROLE');
   });
 

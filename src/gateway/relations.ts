@@ -6,7 +6,7 @@
  * Targets; refuses with `relation_not_found`, `relation_not_writable` and `key_missing`. Uses the database through the
  * one function that it is given, each call of which is a transaction of its own.
  */
-import { isMisnamed } from '../engine/sqlstate.ts';
+import { isMisnamed, sqlstateOf } from '../engine/sqlstate.ts';
 import { mayNameRelation } from '../kit/sql-text.ts';
 import { newestOf } from '../types/table-options.ts';
 import type { Shape } from '../types/shape.ts';
@@ -17,6 +17,7 @@ import { keyMissing, notFound, notWritable, plainIntake } from '../relations/fin
 import type { Lookup } from '../relations/find-relations.ts';
 import type { KnownRelations } from '../relations/known-relations.ts';
 import { toNewest } from '../relations/newest.ts';
+import { missingRights } from '../relations/rights.ts';
 import { toCode, toShape } from '../relations/shape.ts';
 
 /** What happens to a row whose key already exists: refused by the engine, replaced, or left out. */
@@ -58,6 +59,8 @@ async function look(query: Query, logins: boolean | null, name: string): Promise
     rows = (await query((path) => lookup(name, path, logins))) as readonly FoundRow[];
   } catch (error) {
     if (isMisnamed(error)) throw notFound(name);
+    if (sqlstateOf(error) === '42501')
+      throw notWritable(name, 'is in a schema that the role that the gateway logs in as may not use');
     throw error;
   }
   const [row] = rows;
@@ -105,7 +108,7 @@ function toTarget(
   const choice = { writeMode, document: null, includes: [], private: row.private } as const;
   const shape = toShape(row, { ...choice, onTypeError: 'reject' });
   if (typeof shape === 'string') throw notWritable(name, `cannot take rows: ${shape}`);
-  const code = codeOf(name, row, logins);
+  const code = codeOf(name, row, shape, logins);
   if (writeMode !== 'insert' && shape.key.length === 0) throw keyMissing(name);
   return {
     database,
@@ -127,8 +130,10 @@ function toTarget(
  * engine, the gateway's role has the functions in `headgate_functions` for that. Databases of other engines have none, and there the type of the stored rows
  * tells which table they are in. `headgate`, where the functions for webhook tables are, never occurs here.
  */
-function codeOf(name: string, row: FoundRow, logins: boolean | null): Code {
+function codeOf(name: string, row: FoundRow, shape: Shape, logins: boolean | null): Code {
   const code = toCode(row, { asClient: { logins } });
+  const missing = missingRights(row, shape, code);
+  if (missing !== null) throw notWritable(name, `cannot take rows: ${missing}`);
   if (typeof code === 'string') throw notWritable(name, `cannot take rows: ${code}`);
   if (row.has_functions) return { ...code, functionsIn: 'headgate_functions' };
   return row.rows_type === null ? code : { ...code, rowsType: row.rows_type };

@@ -5,6 +5,8 @@
 import { writtenPlainly } from '../kit/plain-settings.ts';
 import type { Equality } from '../types/shape.ts';
 import { inertSql, loginableSql, schemaTrustedSql, trustedSql, versionSql } from './owner-code.ts';
+import { missingRightsSql } from './rights.ts';
+import type { MissingRight } from './rights.ts';
 
 /** What `relationsSql` yields. */
 export interface RelationRow {
@@ -52,6 +54,8 @@ export interface CodeRow {
   readonly inert: boolean;
   /** What is checked depends on the role that stores a row: row-level security, or a view with `security_invoker`. */
   readonly asks: boolean;
+  /** Of the writer and of the owner. Absent or null: none. */
+  readonly missing?: readonly MissingRight[] | null;
 }
 
 export interface ColumnRow {
@@ -139,7 +143,8 @@ const codeSql = `pg_catalog.json_build_object(
     'schema_trusted', ${schemaTrustedSql('n')},
     'loginable', ${loginableSql('c.relowner', 'me')},
     'inert', ${inertSql('c', 'me.writer')},
-    'asks', c.relrowsecurity or coalesce('security_invoker=true' = any (c.reloptions) or 'security_invoker=on' = any (c.reloptions), false))`;
+    'asks', c.relrowsecurity or coalesce('security_invoker=true' = any (c.reloptions) or 'security_invoker=on' = any (c.reloptions), false),
+    'missing', ${missingRightsSql('c', 'n', ['me.writer', 'me.rolname'])})`;
 
 /** Citus puts its own trigger on such a table. Its metadata tables cannot be queried instead: they do not exist without Citus. */
 const distributedSql = `exists (

@@ -7,6 +7,7 @@ import { migrate, readMigrations } from '../../src/catalog/migrate.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { commandsOf } from '../support/docs.ts';
 import { startHeadgate } from '../support/headgate.ts';
+import type { Headgate } from '../support/headgate.ts';
 import { startTcpServer } from '../support/tls-server.ts';
 import type { TcpServer } from '../support/tls-server.ts';
 import { within } from '../support/within.ts';
@@ -96,6 +97,7 @@ async function useTable(t: TestContext, server: TcpServer, admin: Client): Promi
   await within(5_000, async () =>
     assert.equal((await alice.query('SELECT FROM headgate.rejected_requests')).rowCount, 1),
   );
+  await missingRights(alice, headgate, (table, id) => post(table, `{"id":${id}}`));
   // Code of the owner's takes what the page says, and the log which statement that is.
   await alice.query(`CREATE FUNCTION hooks.one() RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE FUNCTION hooks.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
     CREATE TRIGGER f BEFORE INSERT ON hooks.t FOR EACH ROW EXECUTE FUNCTION hooks.f()`);
@@ -113,6 +115,7 @@ async function useTable(t: TestContext, server: TcpServer, admin: Client): Promi
     ) ?? [];
   await admin.query(statements.replaceAll('\\"', '"'));
   await within(5_000, async () => assert.equal(await post('t', '{}'), 200));
+  await missing(alice, headgate, () => post('t', '{}'), 'USAGE ON SCHEMA hooks', 'alice');
   // A login that is not as it should be: senders read neither names of roles nor what the server stores of a password.
   const login = /headgate_as_\d+/.exec(statements)?.[0] ?? '';
   await admin.query(
@@ -143,4 +146,50 @@ async function useTable(t: TestContext, server: TcpServer, admin: Client): Promi
   await within(2_000, async () =>
     assert.equal((await admin.query('SELECT FROM headgate.webhook_table')).rowCount, 1),
   );
+}
+
+type Posts = (table: string, id: number) => Promise<number>;
+
+/** Each right that is taken away is named by the log as the statement that brings it back; and none is asked for that storing rows does not take. */
+async function missingRights(alice: Client, headgate: Headgate, post: Posts): Promise<void> {
+  const cases = [
+    ['t', 'INSERT ON TABLE hooks.t'],
+    ['t', 'USAGE ON SCHEMA hooks'],
+    ['k', 'INSERT ON TABLE hooks.k'],
+    ['k', 'UPDATE ON TABLE hooks.k'],
+    ['k', 'SELECT ON TABLE hooks.k'],
+  ] as const;
+  for (const [i, [table, right]] of cases.entries())
+    await missing(alice, headgate, () => post(table, 10 + i), right, 'headgate');
+  await alice.query(
+    'REVOKE SELECT, UPDATE, DELETE ON hooks.t FROM headgate; REVOKE DELETE ON hooks.k FROM headgate',
+  );
+  await within(5_000, async () => assert.deepEqual([await post('t', 20), await post('k', 20)], [200, 200]));
+  // No row is at fault if a DEFAULT may not count.
+  await alice.query(`CREATE TABLE hooks.n (n BIGSERIAL, id INT) WITH (connector = 'webhook')`);
+  assert.equal(await post('n', 1), 200);
+  await alice.query('REVOKE USAGE ON SEQUENCE hooks.n_n_seq FROM headgate');
+  assert.equal(await post('n', 2), 503);
+  await within(2_000, async () =>
+    assert.match(headgate.stderr, /GRANT USAGE ON SEQUENCE hooks\.n_n_seq TO \\?"headgate/),
+  );
+  await alice.query('DROP TABLE hooks.n');
+}
+
+async function missing(
+  owner: Client,
+  headgate: Headgate,
+  post: () => Promise<number>,
+  right: string,
+  role: string,
+): Promise<void> {
+  const before = headgate.stderr.length;
+  await owner.query(`REVOKE ${right} FROM ${role}`);
+  await within(5_000, async () => assert.equal(await post(), 503, right));
+  await within(2_000, async () => {
+    const log = headgate.stderr.slice(before).replaceAll('\\"', '"');
+    assert(log.includes(`GRANT ${right} TO "${role}"`), `${right}: ${log}`);
+  });
+  await owner.query(`GRANT ${right} TO ${role}`);
+  await within(5_000, async () => assert.equal(await post(), 200, right));
 }
