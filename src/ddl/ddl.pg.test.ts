@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import type { NoticeMessage } from 'pg-protocol/dist/messages.js';
 import { migrate, readMigrations } from '../catalog/migrate.ts';
 import { Door, rows, webhook } from '../../test/support/ddl-door.ts';
 import { someVersion } from '../../test/support/sample.ts';
@@ -168,6 +169,51 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
       await rows(root, "SELECT FROM headgate.webhook_table WHERE relation = 'plain'::regclass"),
       [],
     );
+  });
+
+  test('CREATE TABLE IF NOT EXISTS says that what is there has no endpoint, and its hint makes one', async () => {
+    await app.client.query(`CREATE TABLE kept AS SELECT '{"a": 1}'::jsonb AS data;
+      CREATE VIEW seen AS SELECT 1; CREATE SEQUENCE counted`);
+    await app.run(webhook('endpoint'));
+    const said: unknown[] = [];
+    const hear = ({ code, detail, hint }: NoticeMessage) => said.push([code, detail, hint]);
+    app.client.on('notice', hear);
+    for (const name of ['kept', 'seen', 'counted', 'endpoint'])
+      await app.run(`CREATE TABLE IF NOT EXISTS ${name} (data JSONB) WITH (connector = 'webhook')`);
+    app.client.off('notice', hear);
+    const detail = 'It is not a webhook table, so it has no endpoint.';
+    const rename = 'Rename it, run the statement again, and copy its rows with INSERT INTO ... SELECT.';
+    assert.deepEqual(said, [
+      ['42P07', detail, rename],
+      ['42P07', detail, 'Give the table another name.'],
+      ['42P07', detail, 'Give the table another name.'],
+      ['42P07', undefined, undefined],
+    ]);
+    await app.run(`BEGIN; ALTER TABLE kept RENAME TO kept_before; ${webhook('IF NOT EXISTS kept')};
+      INSERT INTO kept SELECT * FROM kept_before; COMMIT`);
+    assert.deepEqual(
+      await rows(root, `SELECT data FROM kept, headgate.webhook_table WHERE relation = 'kept'::regclass`),
+      [[{ a: 1 }]],
+    );
+    await app.run('DROP TABLE kept, kept_before, endpoint; DROP VIEW seen; DROP SEQUENCE counted');
+  });
+
+  test('an UNLOGGED table is told that a crash removes its rows, and by which statement it keeps them', async () => {
+    const hints: string[] = [];
+    const hear = ({ message = '', hint = '' }: NoticeMessage) => {
+      if (message.includes('a crash of the engine removes all its rows')) hints.push(hint);
+    };
+    app.client.on('notice', hear);
+    await app.run(webhook('logged'));
+    await app.run(webhook('"not Logged"').replace('TABLE', 'UNLOGGED TABLE'));
+    app.client.off('notice', hear);
+    const [hint = ''] = hints;
+    assert.deepEqual(hints, ['To keep them, ALTER TABLE public."not Logged" SET LOGGED.']);
+    await app.client.query(hint.replace(/^To keep them, (.*)\.$/, '$1'));
+    assert.deepEqual(await rows(root, `SELECT relpersistence FROM pg_class WHERE relname = 'not Logged'`), [
+      ['p'],
+    ]);
+    await app.run('DROP TABLE logged, "not Logged"');
   });
 
   test("PostgreSQL's errors in a rewritten CREATE TABLE point into the client's own text", async () => {

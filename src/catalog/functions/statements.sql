@@ -53,6 +53,13 @@ BEGIN
     IF NOT if_not_exists OR to_regclass(identity) IS NULL THEN
       RAISE;
     END IF;
+    IF NOT EXISTS (SELECT FROM headgate.webhook_table w WHERE w.relation = to_regclass(identity)) THEN
+      RAISE NOTICE USING ERRCODE = '42P07', MESSAGE = format('relation "%s" already exists, skipping', table_name),
+        DETAIL = 'It is not a webhook table, so it has no endpoint.',
+        HINT = (SELECT CASE WHEN c.relkind IN ('r', 'p') THEN 'Rename it, run the statement again, and copy its rows with INSERT INTO ... SELECT.'
+          ELSE 'Give the table another name.' END FROM pg_class c WHERE c.oid = to_regclass(identity));
+      RETURN;
+    END IF;
     RAISE NOTICE USING ERRCODE = '42P07', MESSAGE = format('relation "%s" already exists, skipping', table_name);
     IF validation ->> 'changed' IS NOT NULL THEN
       RAISE NOTICE USING MESSAGE = format('table "%s" keeps the check that it has; %s', table_name, validation ->> 'changed'),
@@ -104,6 +111,11 @@ BEGIN
     RAISE NOTICE USING
       MESSAGE = format('table "%s" has no VALIDATE clause: whoever reaches the listener can write into it, as can every web page that they open', table_name),
       HINT = format('Add one with ALTER TABLE %s VALIDATE AS ...', identity);
+  END IF;
+  IF EXISTS (SELECT FROM pg_class c WHERE c.oid = made AND c.relkind = 'r' AND c.relpersistence = 'u') THEN
+    RAISE NOTICE USING
+      MESSAGE = format('table "%s" is UNLOGGED: a crash of the engine removes all its rows, also those answered 200, and no standby has them', table_name),
+      HINT = format('To keep them, ALTER TABLE %s SET LOGGED.', identity);
   END IF;
   SELECT string_agg(format('%I', b.attname), ', ') INTO numbered
   FROM headgate.body_columns(made, placed || private) b

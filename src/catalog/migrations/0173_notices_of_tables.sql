@@ -1,0 +1,1 @@
+-- Only functions have changed: what CREATE TABLE says of a table that is UNLOGGED, or that is there and no webhook table (headgate.create_webhook_table).
