@@ -15,6 +15,7 @@ import {
   parseOptions,
   refuseShards,
   refuseUnknown,
+  tableOptions,
   withFactsOfVersionAndReconcile,
 } from './options.ts';
 import type { Option } from './options.ts';
@@ -25,16 +26,6 @@ import { parseValidate, sealValidation } from './validate-clause.ts';
 
 const form =
   "The form is: CREATE TABLE name (data JSONB) [INCLUDE ...] [PARTITION BY ...] WITH (connector = 'webhook') [VALIDATE ...] [ANSWER ...]";
-/** What only CREATE TABLE may say: what a row is. */
-const optionNames = [
-  'connector',
-  'is_batched',
-  'webhook.wait_for_persistence',
-  'format',
-  'document',
-  'into',
-  ...changeableOptions,
-];
 const formats = ['json', 'form', 'text', 'bytes'] as const;
 
 /** Whether this CREATE TABLE is one of Headgate's: it names a connector, or has a clause that PostgreSQL does not know. */
@@ -95,7 +86,7 @@ export function createTable(cursor: Cursor, deps: DdlContext): StatementPlan {
   const hasAnswers = !cursor.atEnd || (clause !== null && clause.sender !== null);
   const answers = hasAnswers ? parseAnswers(cursor, clause) : null;
 
-  refuseUnknown(options, optionNames, 'a webhook table');
+  refuseUnknown(options, tableOptions, 'a webhook table');
   const storable = storedOptions(options, clause?.sender ?? null, deps);
   refuseUnusable(list, includes, options, storable);
   const statement: PlanText[] = [{ start, end: headEnd }, ' ', { start: name.start, end: name.end }, ' '];

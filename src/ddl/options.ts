@@ -36,9 +36,7 @@ export function parseOptions(cursor: Cursor): Option[] {
   cursor.expect('(');
   while (!cursor.accept(')')) {
     const nameAt = cursor.offset;
-    const parts = [cursor.identifier()];
-    while (cursor.accept('.')) parts.push(cursor.identifier());
-    const name = parts.join('.');
+    const name = optionName(cursor);
     cursor.expect('=');
     const valueAt = cursor.offset;
     if (names.size === names.add(name).size) {
@@ -51,6 +49,12 @@ export function parseOptions(cursor: Cursor): Option[] {
     }
   }
   return options;
+}
+
+export function optionName(cursor: Cursor): string {
+  const parts = [cursor.identifier()];
+  while (cursor.accept('.')) parts.push(cursor.identifier());
+  return parts.join('.');
 }
 
 function parseValue(cursor: Cursor): string {
@@ -121,6 +125,27 @@ const values: { readonly [name: string]: (option: Option, using: string | null) 
 };
 
 export const changeableOptions = Object.keys(values);
+
+/** What only CREATE TABLE may say: what a row is. */
+const lastingOptions = [
+  'connector',
+  'is_batched',
+  'webhook.wait_for_persistence',
+  'format',
+  'document',
+  'into',
+];
+export const tableOptions = [...lastingOptions, ...changeableOptions];
+
+export function refuseLasting(name: string, at: number): void {
+  if (!lastingOptions.includes(name)) return;
+  throw new StatementError('22023', `option "${name}" is given to CREATE TABLE only`, at, {
+    hint:
+      name === 'connector'
+        ? 'Only CREATE TABLE makes an endpoint: rename this table, create another one of its name, and copy the rows with INSERT INTO ... SELECT.'
+        : 'Rename this table, create another one of its name with the option, and copy the rows with INSERT INTO ... SELECT.',
+  });
+}
 
 /** As the catalog stores it. `using`: the sender after USING in the same statement; null: there is none. */
 export function changeableValue(option: Option, using: string | null): string {

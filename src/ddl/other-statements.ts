@@ -10,10 +10,13 @@ import {
   changeableOptions,
   changeableValue,
   impliedCompare,
+  optionName,
   parseOptions,
+  refuseLasting,
   refuseShards,
   refuseUnknown,
   senderMeant,
+  tableOptions,
   unnamedSender,
   withFactsOfVersionAndReconcile,
 } from './options.ts';
@@ -77,6 +80,7 @@ function setOptions(
   cursor.expect('set');
   const options = parseOptions(cursor);
   cursor.expectEnd();
+  for (const { name, nameAt } of options) refuseLasting(name, nameAt);
   refuseUnknown(options, changeableOptions, 'ALTER TABLE of a webhook table');
   refuseHalfCollect(options);
   refuseShards(options, true);
@@ -113,7 +117,8 @@ function resetOptions(cursor: Cursor, name: Name, ifExists: boolean): StatementP
   const changes: Record<string, null> = {};
   do {
     const at = cursor.offset;
-    const option = cursor.identifier();
+    const option = optionName(cursor);
+    refuseLasting(option, at);
     if (!changeableOptions.includes(option) || fixed.has(option))
       throw new StatementError('22023', `option "${option}" cannot be reset`, at);
     changes[option] = null;
@@ -126,6 +131,9 @@ function resetOptions(cursor: Cursor, name: Name, ifExists: boolean): StatementP
 
 /** What Citus knows, and what says nothing alone. */
 const fixed = new Set(['distribute', 'shards', 'collect_into']);
+
+/** Of the options' names. */
+const beginnings = new Set(tableOptions.map((name) => name.replace(/\..*/, '')));
 
 /** The action on the table: looks past the table's name, which ends where no dot follows. */
 function findAction(
@@ -140,7 +148,7 @@ function findAction(
   if (word === 'answer') return 'check';
   if (word === 'include') return 'include';
   if ((word === 'set' || word === 'reset') && next === '(')
-    return changeableOptions.includes(cursor.peek(ahead + 2)) ? word : null;
+    return beginnings.has(cursor.peek(ahead + 2)) ? word : null;
   // ALTER TABLE t DROP validate CASCADE, or DROP validate as one of several actions, drops a column of that name.
   if (word !== 'drop' || !cursor.isLast(ahead + 1)) return null;
   return next === 'validate' || next === 'answer' ? `drop ${next}` : null;

@@ -40,7 +40,7 @@ export function createRewriter(deps: DdlContext): RewriteSql {
 
 /** Each of Headgate's statements contains one of these words. */
 const ourWords =
-  /secret|token|connector|validate|answer|show|describe|flush|database|string|on_unknown|on_type_error|on_unstorable|form_files|methods|collect_into|spool|dedupe|version|sns_topics|event_grid|keep|keep_if|private|readers|inspect|include|distribute|shards|reconcile|every/i;
+  /secret|token|connector|validate|answer|show|describe|flush|database|string|on_unknown|on_type_error|on_unstorable|form_files|methods|collect_into|spool|dedupe|version|sns_topics|event_grid|keep|keep_if|private|readers|inspect|include|distribute|shards|reconcile|every|is_batched|webhook\s*\.|(?:format|document|into)\s*[=,)]/i;
 /** How one of Headgate's statements, or white space or a comment before it, begins. */
 const ourFirst = /^(?:[cCaAdDfF\s;/-]|[sS][hH]|[eE][xX][pP]|[pP][rR][eE])/;
 
