@@ -48,7 +48,10 @@ export async function sqlCommand(
 ): Promise<number> {
   const session = await connect(where.dsn, 'sql');
   const prompt = new Prompt(session, where, json, io);
-  session.client.on('notice', ({ message }) => io.note(`${plain(message ?? '')}\n`));
+  session.client.on('notice', ({ severity = 'NOTICE', message = '', detail, hint }) => {
+    io.note(`${severity}:  ${plain(message)}\n`);
+    noteMore(io, detail, hint);
+  });
   try {
     let status = 0;
     for (const command of commands ?? []) {
@@ -61,6 +64,11 @@ export async function sqlCommand(
   } finally {
     await session.close();
   }
+}
+
+function noteMore(io: CommandIo, detail: string | undefined, hint: string | undefined): void {
+  if (detail !== undefined) io.note(`DETAIL:  ${plain(detail)}\n`);
+  if (hint !== undefined) io.note(`HINT:  ${plain(hint)}\n`);
 }
 
 const help = `\\d          tables and views        \\d NAME   its columns and indexes, check and URL
@@ -235,8 +243,7 @@ WHERE c.oid = pg_catalog.to_regclass(${quoteLiteral(name)})::pg_catalog.oid`,
       };
       this.#io.note(`ERROR:  ${plain(message === '' ? 'the connection was lost' : message)}\n`);
       if (position !== undefined) this.#io.note(markedLine(sql, Number(position)));
-      if (detail !== undefined) this.#io.note(`DETAIL:  ${plain(detail)}\n`);
-      if (hint !== undefined) this.#io.note(`HINT:  ${plain(hint)}\n`);
+      noteMore(this.#io, detail, hint);
       return null;
     }
   }

@@ -38,7 +38,7 @@ test(
     const post = async (body: string, key = 'k') =>
       (await headgate.post('dev/public/seen', body, { key })).status;
 
-    await t.test("headgate sql prints errors with psql's line and caret", async (step) => {
+    await t.test('headgate sql prints errors and notices as psql does', async (step) => {
       if (requireTool(step, 'psql') === null) return;
       const psql = [
         '-X',
@@ -68,6 +68,12 @@ test(
         assert.equal(error(ours.stderr), error(theirs.stderr), sql);
         assert.equal(ours.code, 1);
       }
+      await client.query('CREATE TABLE known (data JSONB)');
+      const again = `CREATE TABLE IF NOT EXISTS known (data JSONB) WITH (connector = 'webhook')`;
+      const ours = await headgateRuns(['sql', at, '-c', again]);
+      const theirs = await run('psql', [...psql, '-c', again]);
+      assert.match(theirs.stderr, /^NOTICE: .*\nDETAIL: .*\nHINT: .*\n$/);
+      assert.equal(ours.stderr.replace(/^CREATE\n/m, ''), theirs.stderr);
     });
 
     await t.test('headgate sql prints typed JSON as PostgreSQL writes it', async () => {
