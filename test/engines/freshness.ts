@@ -1,7 +1,8 @@
 /**
  * Freshness: how long after COMMIT a change is in force, in each place from which Headgate reads its catalog. `npm run test:engines -- freshness`
- * starts every place anew, twenty times or as often as HEADGATE_FRESHNESS_STARTS says, makes eleven kinds of change, and sends 200 requests at once
- * after each COMMIT. The right answer is PostgreSQL's: the change is committed, so the new state holds.
+ * starts every place anew, twenty times or as often as HEADGATE_FRESHNESS_STARTS says, makes eleven kinds of change, and sends requests after each
+ * COMMIT: those that were right before it one after the other and, in every second start, 200 at once that are right after it (these make Headgate look
+ * at its catalog at once, so alone the others are accepted for longer). The right answer is PostgreSQL's: the change is committed, so the new state holds.
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
@@ -72,9 +73,17 @@ function seenOf(place: string, change: string): Seen {
 }
 
 /** A connection for each request, so that every listener process gets some of them. */
-const agent = new Agent({ keepAlive: true, maxSockets: 64, timeout: 4_000 });
+const crowd = new Agent({ keepAlive: true, maxSockets: 64, timeout: 4_000 });
+/** Connections of their own, or requests under the old state would wait here until the crowd has been served. */
+const alone = new Agent({ keepAlive: true, timeout: 4_000 });
 
-function send({ headgate, database }: Place, token: string, it: Send, since: number): Promise<Answered> {
+function send(
+  { headgate, database }: Place,
+  token: string,
+  it: Send,
+  since: number,
+  agent = alone,
+): Promise<Answered> {
   const { door, table, body = '{"a":1}', headers = {} } = it;
   const path = table.includes('/') ? table : `public/${table}`;
   const url =
@@ -111,7 +120,7 @@ function send({ headgate, database }: Place, token: string, it: Send, since: num
   });
 }
 
-async function tryChange(place: Place, change: Change): Promise<void> {
+async function tryChange(place: Place, change: Change, isCrowded: boolean): Promise<void> {
   const { port, plain } = place;
   let token = '';
   for (const sql of change.before) {
@@ -127,9 +136,11 @@ async function tryChange(place: Place, change: Change): Promise<void> {
   const seen = seenOf(place.name, change.name);
   await (change.isPlain === true ? plain : port).query(change.change);
   const committed = performance.now();
-  const rightOnes =
-    right === undefined ? [] : Array.from({ length: burst }, () => send(place, token, right, committed));
   const wrongOnes = wrong === undefined ? [] : [0, 1].map(() => untilQuiet(place, token, wrong, committed));
+  const rightOnes =
+    right === undefined || !(isCrowded || wrong === undefined)
+      ? []
+      : Array.from({ length: burst }, () => send(place, token, right, committed, crowd));
   for (const { status, text, atMs, tookMs } of await Promise.all(rightOnes)) {
     seen.answerMs = Math.max(seen.answerMs, tookMs);
     if (status === 200) continue;
@@ -238,13 +249,14 @@ async function runStart(
   headgate: Headgate,
   sql: Headgate,
   database: string,
+  isCrowded: boolean,
   plain?: Client,
 ) {
   const port = await connected(t, { host: '127.0.0.1', port: sql.ports.sql.port, user: 'root', database });
   const place: Place = { name, headgate, database, port, plain: plain ?? port };
   for (const change of changes) {
     try {
-      await tryChange(place, change);
+      await tryChange(place, change, isCrowded);
     } catch (error) {
       seenOf(name, change.name).odd.push(`not tried: ${(error as Error).message}`);
     }
@@ -264,7 +276,7 @@ if (wanted('embedded'))
           const headgate = await startHeadgate(each);
           const client = await headgate.client(each);
           await client.query('CREATE ROLE fresh_owner');
-          await runStart(each, 'embedded', headgate, headgate, 'dev');
+          await runStart(each, 'embedded', headgate, headgate, 'dev', i % 2 === 1);
         },
       );
   });
@@ -294,7 +306,8 @@ for (const [major, bin] of [
           const headgate = await startHeadgate(each, { env: { ...dsn, ...env } });
           const other = atAnother === true ? await startHeadgate(each, { env: dsn }) : headgate;
           const config = { host: server.socketDir, port: server.port, user: 'root', database };
-          await runStart(each, label, headgate, other, database, await connected(each, config));
+          const plain = await connected(each, config);
+          await runStart(each, label, headgate, other, database, time % 2 === 1, plain);
         });
     }
   });
