@@ -61,6 +61,8 @@ export class Spools implements Closable {
   #opening: Promise<void> | null = null;
   /** The work in progress for each database, one after another. */
   readonly #running = new Map<string, Promise<void>>();
+  /** Why what is known of the tables of a database could not be written last. */
+  readonly #unwritten = new Map<string, string>();
   #closed = false;
 
   constructor(parts: SpoolParts) {
@@ -145,12 +147,15 @@ export class Spools implements Closable {
   #keepUp(database: string, snapshot: Snapshot): void {
     if (this.#closed || this.#running.has(database)) return;
     const open = this.#databases.get(database);
-    const { clock, observe } = this.#parts;
+    const { clock } = this.#parts;
     open?.kept.wake();
     const isRecent = open !== undefined && clock() - open.writtenAtMs < allLimits.spoolSnapshotMs;
     if (isRecent && open.writtenVersion === snapshot.version) return;
     const run = this.#write(database, snapshot)
-      .catch((error: unknown) => observe({ kind: 'spool.failed', database, reason: textOf(error) }))
+      .then(
+        () => void this.#unwritten.delete(database),
+        (error: unknown) => this.#tellUnwritten(database, error),
+      )
       .finally(() => this.#running.delete(database));
     this.#running.set(database, run);
   }
@@ -173,6 +178,15 @@ export class Spools implements Closable {
     if (rows.length > 0) await open.kept.prepare();
     open.writtenVersion = version;
     open.writtenAtMs = startedMs;
+  }
+
+  /** It is tried again with each confirmation, twice a second. */
+  #tellUnwritten(database: string, error: unknown): void {
+    // Messages of the system name a path, which is another one each time.
+    const kind = (error as NodeJS.ErrnoException | null)?.code ?? textOf(error);
+    if (this.#unwritten.get(database) === kind) return;
+    this.#unwritten.set(database, kind);
+    this.#parts.observe({ kind: 'spool.failed', database, reason: textOf(error) });
   }
 
   /** headgate.home(); rejects if the database cannot be asked. */
