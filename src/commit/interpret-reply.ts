@@ -123,10 +123,17 @@ export function outcomeOf(failed: ReplyError): (Outcome & { readonly kind: 'abor
     case 'beyond':
       return aborted(refusal('engine_unavailable'));
     case 'engine':
-      return aborted(refusal(failed.sqlstate === '57014' ? 'deadline' : 'engine_unavailable'));
+      return aborted(
+        inItsWords(refusal(failed.sqlstate === '57014' ? 'deadline' : 'engine_unavailable'), failed),
+      );
     case 'bug':
       return aborted(refusal('internal'));
   }
+}
+
+/** With PostgreSQL's own words for the log: a full disk and a read-only server look alike to senders. */
+function inItsWords(it: Refusal, { sqlstate, message = '', routine }: ReplyError): Refusal {
+  return routine === ours || message === '' ? it : { ...it, engineError: `${sqlstate} ${message}` };
 }
 
 /**
