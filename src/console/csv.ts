@@ -1,14 +1,17 @@
 /**
- * Rows as CSV (RFC 4180), character for character. NULL is nothing, an empty text is `""`. A cell that a spreadsheet
- * would take for a formula is prefixed with `'`, unless it is a number. Pure.
+ * Rows as CSV (RFC 4180), character for character, and as texts for the clipboard. NULL is nothing, in CSV an empty text is `""`. A cell that a spreadsheet
+ * would take for a formula is prefixed with `'` in both, unless it is a number: also behind quotes, which it removes from what is pasted. Pure.
  */
 import type { SqlTable } from './api.ts';
 
 const number = /^[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 
+const noFormula = (text: string): string =>
+  /^"*[=+\-@\t\r\n|%]/.test(text) && !number.test(text) ? `'${text}` : text;
+
 function cell(text: string | null): string {
   if (text === null) return '';
-  const safe = /^[=+\-@\t\r\n|%]/.test(text) && !number.test(text) ? `'${text}` : text;
+  const safe = noFormula(text);
   return safe === '' || /[",\r\n]|^\s|\s$/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
@@ -18,7 +21,7 @@ export function csvOf({ columns, rows }: Pick<SqlTable, 'columns' | 'rows'>): st
 
 /** As spreadsheets and editors take it from the clipboard: a row a line, tabs between the values; those within them become spaces. */
 export function tabbedOf({ columns, rows }: Pick<SqlTable, 'columns' | 'rows'>): string {
-  const plain = (text: string | null): string => (text ?? '').replaceAll(/[\t\r\n]+/g, ' ');
+  const plain = (text: string | null): string => noFormula(text ?? '').replaceAll(/[\t\r\n]+/g, ' ');
   return [columns.map(({ name }) => name), ...rows].map((row) => `${row.map(plain).join('\t')}\n`).join('');
 }
 

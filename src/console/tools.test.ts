@@ -24,10 +24,25 @@ suite('the console writes rows as CSV', () => {
     assert.equal(csv('a "quoted", one', 'two\nlines', ' blank'), '"a ""quoted"", one","two\nlines"," blank"');
   });
 
-  test("the fields of the console's CSV never begin a spreadsheet formula", () => {
-    const formulas = ['=1+1', '+cmd|x', '-2+3', '@SUM(A1)', '\t=1', '\r=1', '-1=1', '=HYPERLINK("http://x")'];
-    for (const formula of formulas) assert.match(csv(formula), /^"?'/, formula);
-    assert.match(csvOf({ columns: [{ name: '=evil()', type: 25 }], rows: [] }), /^'=evil\(\)/);
+  test('nothing that the console saves as CSV or copies begins a spreadsheet formula', () => {
+    const formulas = [
+      '=1+1',
+      '+cmd|x',
+      '-2+3',
+      '@SUM(A1)',
+      '\t=1',
+      '\r=1',
+      '-1=1',
+      '=HYPERLINK("http://x")',
+      '"=1+1"',
+    ];
+    const columns = [{ name: '=evil()', type: 25 }];
+    for (const formula of formulas) {
+      assert.match(csv(formula), /^"?'/, formula);
+      assert.match(tabbedOf({ columns, rows: [['one', formula]] }).split('\n')[1] ?? '', /^one\t'/, formula);
+    }
+    for (const text of [csvOf({ columns, rows: [] }), tabbedOf({ columns, rows: [['-5'], ['+1.5e-3']] })])
+      assert.match(text, /^'=evil\(\)(?:\r\n|\n-5\n\+1\.5e-3\n)$/);
   });
 });
 
