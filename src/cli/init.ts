@@ -49,17 +49,19 @@ export async function initCommand(
   io: CommandIo,
 ): Promise<number> {
   const sender = typedSender(name);
-  const place = placeOf(options.table ?? `${name.toLowerCase()}_events`);
+  const named = placeOf(options.table ?? `${name.toLowerCase()}_events`);
   const answerKey = options.answerSecretFile === undefined ? '' : await textOf(options.answerSecretFile, io);
   const said = (text: string): void => (options.json === true ? undefined : io.print(`${text}\n`));
   return within(where.dsn, 'init', async (session) => {
     const [at] = await session.typed(
       `SELECT pg_catalog.current_database()::pg_catalog.text AS database, pg_catalog.current_schema()::pg_catalog.text AS schema`,
     );
-    const schema = place.schema ?? at?.['schema'];
+    const schema = named.schema ?? at?.['schema'];
     if (schema === undefined || schema === null)
       throw new PlainError('no schema of the search_path exists: name one, as in --table public.events');
     const database = at?.['database'] ?? '';
+    // The same one for as long as the command runs, whatever is created on the search_path meanwhile.
+    const place = { ...named, schema, sql: [schema, named.table].map(bareIdentifier).join('.') };
     const own = webhookUrl(where, database, schema, place.table);
     const url = calledUrl(where, database, schema, place.table);
     if ((await session.relation(place.sql)) !== null)

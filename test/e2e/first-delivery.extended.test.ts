@@ -203,7 +203,7 @@ test('headgate init leads from nothing to the first delivery', { timeout: 180_00
     assert.equal(await count('shopify_events'), 0);
     assert.equal(made.stdout.match(/^ {2}URL /gm)?.length, 1, made.stdout);
     const [alter = ''] = /ALTER TABLE .*;/.exec(made.stdout) ?? [];
-    assert.match(alter, /^ALTER TABLE shopify_events SET \(dedupe = 'sender:shopify'\);$/);
+    assert.match(alter, /^ALTER TABLE public\.shopify_events SET \(dedupe = 'sender:shopify'\);$/);
     await client.query(`BEGIN; ${alter} ROLLBACK`);
     const body = '{"id":1}';
     const mac = (key: string) => createHmac('sha256', key).update(body).digest('base64');
