@@ -26,6 +26,8 @@ export interface TailOptions {
   readonly since?: string;
   /** Also print what accepted requests held, if their table permits it. */
   readonly body?: boolean;
+  /** Through a database: also the rows of tables whose owner's code then runs with the rights of the role. */
+  readonly trustOwner?: boolean;
 }
 
 type TailIo = Pick<CommandIo, 'print' | 'note' | 'signal' | 'clock' | 'colours'>;

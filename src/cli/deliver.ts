@@ -9,14 +9,17 @@ import { attemptsMax, concurrencyMax, planOf, refuseUnreachable } from '../deliv
 import type { DeliverSettings } from '../deliver/plan.ts';
 import { abortWith } from '../kit/abort-signal.ts';
 import { spanText } from '../kit/duration.ts';
+import { stillNames } from '../kit/sql-text.ts';
 import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { numberOf } from '../senders/send-options.ts';
 import type { Where } from './find-headgate.ts';
 import { interrupted } from './print.ts';
+import { readRelation } from './read-relation.ts';
+import type { TrustOptions } from './read-relation.ts';
 import { staying } from './session.ts';
 
-export interface DeliverOptions {
+export interface DeliverOptions extends TrustOptions {
   readonly to: string;
   readonly secretFile: string;
   readonly column?: string;
@@ -49,8 +52,11 @@ export async function deliverCommand(
   // Ends `staying` once the receiver wants no more.
   const ended = new AbortController();
   const signal = abortWith(io.signal, ended.signal);
-  const delivering = new Delivering(plan, { told: (attempt) => say(attempt, options, io) });
+  let delivering: Delivering | undefined;
   await staying(where.dsn, 'deliver', { ...io, signal }, async (session, begin) => {
+    // Whoever may write into it, too: its triggers are its owner's.
+    const relation = await readRelation(session, table, options, io);
+    delivering ??= new Delivering(plan, { told: (attempt) => say(attempt, options, io) }, relation.name);
     await delivering.work(
       (text, values) => session.typed(text, values),
       signal,
@@ -58,12 +64,13 @@ export async function deliverCommand(
         io.note(
           begin() ? `delivering ${plain(table)} to ${plan.to.href}; Ctrl-C ends\n` : 'delivering again\n',
         ),
+      stillNames(relation.name, relation.oid),
     );
     if (!delivering.gone) return;
     io.note(`${plan.to.host} answered 410: it wants no more\n`);
     ended.abort();
   });
-  return delivering.gone ? 1 : interrupted;
+  return delivering?.gone === true ? 1 : interrupted;
 }
 
 function say({ id, attempt, outcome, why, againS }: Attempt, { json }: DeliverOptions, io: CommandIo): void {

@@ -2,7 +2,7 @@
 import { tableOf } from './print.ts';
 import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
-import { trustedSql } from '../relations/owner-code.ts';
+import { othersCodeSql } from '../relations/owner-code.ts';
 import { relationName, stillNamed } from '../kit/sql-text.ts';
 import { rowsEstimate } from '../console/statements.ts';
 import { limits } from '../config/limits.ts';
@@ -17,7 +17,8 @@ const list = `SELECT current_database()::text AS database, n.nspname::text AS sc
     WHERE b.relation = w.relation) AS secrets,
   ${rowsEstimate('c')}::text AS rows,
   (SELECT count(*) FROM headgate.rejected_requests q WHERE q.relation = w.relation AND q.received_at > now() - interval '1 day')::text AS refused,
-  (${trustedSql('c.relowner')} AND (SELECT count(*) = 4 FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND NOT a.attisdropped AND a.attname IN ('done_at', 'attempts', 'run_after', 'last_error')))::text AS leased,
+  ((SELECT count(*) = 4 FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND NOT a.attisdropped AND a.attname IN ('done_at', 'attempts', 'run_after', 'last_error'))
+    AND NOT EXISTS (${othersCodeSql('c.oid')}))::text AS leased,
   e.log_problem AS problem, e.missing::text AS missing
 FROM headgate.webhook_table w
 JOIN pg_catalog.pg_class c ON c.oid = w.relation

@@ -14,10 +14,11 @@ import { parsePosition, writtenBetween } from '../kit/position.ts';
 import type { Cells, ParquetColumn } from './parquet.ts';
 import { within } from './session.ts';
 import type { CommandSession } from './session.ts';
-import { perhaps } from './stored-requests.ts';
+import { readRelation } from './read-relation.ts';
+import type { TrustOptions } from './read-relation.ts';
 import type { Where } from './find-headgate.ts';
 
-export interface ExportOptions {
+export interface ExportOptions extends TrustOptions {
   readonly format: string;
   readonly since?: string;
   readonly state?: string;
@@ -115,12 +116,14 @@ export async function exportCommand(
       throw new PlainError(
         `position ${since} is beyond the database, which is at ${until}: it is another database, or was restored`,
       );
-    const relation = await relationOf(session, name, since !== null || options.state !== undefined);
+    const relation = await readRelation(session, name, options, io);
+    const isPositioned = since !== null || options.state !== undefined;
+    if (isPositioned && !['r', 'p'].includes(relation.kind))
+      throw new PlainError(`${name} is not a table: its rows have no position`);
     await session.begin('ISOLATION LEVEL REPEATABLE READ READ ONLY');
-    const condition =
-      since === null && options.state === undefined ? '' : ` WHERE ${writtenBetween(since, until)}`;
+    const condition = isPositioned ? ` WHERE ${writtenBetween(since, until)}` : '';
     await session.rows(
-      `DECLARE exported NO SCROLL CURSOR FOR SELECT ${format.columns} FROM ${relation} t${condition}`,
+      `DECLARE exported NO SCROLL CURSOR FOR SELECT ${format.columns} FROM ${relation.from}${condition}`,
     );
     const rows =
       options.output === undefined
@@ -167,20 +170,6 @@ async function readState(file: string | undefined): Promise<bigint | null> {
   if (position === null)
     throw new PlainError(`--state: ${file} does not hold a position that export has written`);
   return position;
-}
-
-/** The relation's name as PostgreSQL quotes it. */
-async function relationOf(session: CommandSession, name: string, positioned: boolean): Promise<string> {
-  const [row] = await session.rows(
-    `SELECT format('%I.%I', n.nspname, c.relname) AS name, c.relkind::text AS kind FROM pg_catalog.pg_class c
-JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1::oid`,
-    [await session.relation(name)],
-  );
-  if (row === undefined)
-    throw new PlainError(`there is no table ${plain(name)}${await perhaps(session, name)}`);
-  if (positioned && !['r', 'p'].includes(row['kind'] ?? ''))
-    throw new PlainError(`${name} is not a table: its rows have no position`);
-  return row['name'] ?? '';
 }
 
 /** The first bytes of the file that rows are appended to, which are more than any header has; null: there is no such file, or nothing in it. */

@@ -21,7 +21,7 @@ class Follower {
   }
 
   #made(names: readonly string[]): Following {
-    return new Following(names, async (state) => void (this.saved = state));
+    return new Following(names, names.length > 0, async (state) => void (this.saved = state));
   }
 
   /** As after a restart of the command; `state` null: without a file. */
@@ -168,6 +168,6 @@ test(
       '{"since":"1","places":["x"]}',
       '{"since":"1","places":[null]}',
     ])
-      assert.equal(new Following([], async () => {}).resume(odd), false, odd);
+      assert.equal(new Following([], false, async () => {}).resume(odd), false, odd);
   },
 );

@@ -16,12 +16,13 @@ import type { StreamPosition } from '../gateway/stream-position.ts';
 import { byOid, Pager, tableNow } from '../gateway/stream-read.ts';
 import { TableReader } from '../gateway/stream-table.ts';
 import { allBelow, parsePosition } from '../kit/position.ts';
+import { bareIdentifier } from '../kit/sql-text.ts';
 import { plain } from '../kit/terminal.ts';
 import { limits } from '../config/limits.ts';
 import { Refused } from '../errors/refusals.ts';
 import { DatabaseFailure, databaseError } from './session.ts';
 import type { CommandSession, Texts } from './session.ts';
-import { requestOf, storedTable, storedTables, unreadTables } from './stored-requests.ts';
+import { requestOf, storedTable, storedTables } from './stored-requests.ts';
 import type { StoredRequest, StoredTable } from './stored-requests.ts';
 
 export interface FollowedRow {
@@ -41,6 +42,7 @@ WHERE c.relkind = 'r' AND (c.oid = $1::oid OR c.oid IN (SELECT relid FROM pg_cat
 
 export class Following {
   readonly #names: readonly string[];
+  readonly #trustsAll: boolean;
   readonly #save: (state: string) => Promise<void>;
   readonly #pager = new Pager(limits.listenReceivedBytesMax);
   /** In a table without a place, rows after this position are new. null: not begun. */
@@ -49,9 +51,10 @@ export class Following {
   readonly #places = new Map<string, StreamPosition>();
   readonly #readers = new Map<string, TableReader>();
 
-  /** `save`: called with each place up to which rows are done. */
-  constructor(names: readonly string[], save: (state: string) => Promise<void>) {
+  /** `trustsAll`: tables of owners who could not act as the session's role are read, too. `save`: called with each place up to which rows are done. */
+  constructor(names: readonly string[], trustsAll: boolean, save: (state: string) => Promise<void>) {
     this.#names = names;
+    this.#trustsAll = trustsAll;
     this.#save = save;
   }
 
@@ -82,8 +85,11 @@ export class Following {
   async begin(
     session: CommandSession,
   ): Promise<{ tables: readonly StoredTable[]; unread: readonly string[]; isAnother: boolean }> {
-    const tables = await storedTables(session, this.#names);
-    const unread = this.#names.length === 0 ? await unreadTables(session) : [];
+    const found = await storedTables(session, this.#names);
+    const tables = found.filter((table) => this.#reads(table));
+    const unread = found
+      .filter((table) => !this.#reads(table))
+      .map(({ schema, table }) => `${bareIdentifier(schema)}.${bareIdentifier(table)}`);
     const { oldest: position, next } = await session.transactions(null);
     this.#readers.clear();
     const furthest = [...this.#places.values()].map(furthestXid);
@@ -97,7 +103,7 @@ export class Following {
 
   /** Looks at all tables once. A row is done when the next one is requested. */
   async *look(session: CommandSession): AsyncGenerator<FollowedRow, void, undefined> {
-    const tables = await storedTables(session, this.#names);
+    const tables = (await storedTables(session, this.#names)).filter((table) => this.#reads(table));
     const position = await session.position();
     const there = new Set<string>();
     for (const table of tables)
@@ -110,11 +116,15 @@ export class Following {
     this.#since = position;
   }
 
+  #reads({ isTrusted }: StoredTable): boolean {
+    return this.#trustsAll || isTrusted;
+  }
+
   async *#lookAt(session: CommandSession, table: StoredTable, oid: string): AsyncGenerator<FollowedRow> {
     const borrowed: BorrowedConnection = {
       client: session.client,
       encoders: async (fields) => encodersOf(fields, (type) => builtinTypes.get(type)) ?? [],
-      readsAnyones: this.#names.length > 0,
+      readsAnyones: this.#trustsAll,
     };
     const known = this.#readers.get(oid);
     const reader = known ?? (await this.#readerOf(borrowed, oid));
@@ -161,7 +171,7 @@ export function unreadText(unread: readonly string[]): string {
   if (unread.length === 0) return '';
   const shown = unread.slice(0, 10).map(plain).join(', ');
   const more = unread.length > 10 ? ` and ${unread.length - 10} more` : '';
-  return `not read unless named, because that runs code of their owners: ${shown}${more}\n`;
+  return `not read, because that runs code of their owners: ${shown}${more}: log in as the owner (--dsn), or give --trust-owner if you trust that role\n`;
 }
 
 /** null: the table was dropped, moved or rewritten, and the next look starts afresh. Throws DatabaseFailure. */

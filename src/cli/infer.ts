@@ -13,10 +13,11 @@ import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { within } from './session.ts';
 import type { CommandSession } from './session.ts';
-import { perhaps } from './stored-requests.ts';
+import { readRelation } from './read-relation.ts';
+import type { TrustOptions } from './read-relation.ts';
 import type { Where } from './find-headgate.ts';
 
-export interface InferOptions {
+export interface InferOptions extends TrustOptions {
   readonly name?: string;
   readonly table?: string;
   readonly column?: string;
@@ -32,7 +33,8 @@ export async function inferCommand(
 ): Promise<number> {
   if ((file === undefined) === (options.table === undefined))
     throw new PlainError('give either a file of samples (- is standard input) or --table');
-  const lines = file === undefined ? await documentsOf(await where(), options) : linesOf(await io.read(file));
+  const lines =
+    file === undefined ? await documentsOf(await where(), options, io) : linesOf(await io.read(file));
   const columns = inferColumns(lines);
   const name = options.name ?? options.table?.split('.').at(-1) ?? 'events';
   if (options.json === true) io.print(jsonLine({ table: name, samples: lines.length, columns }));
@@ -42,41 +44,38 @@ export async function inferCommand(
 }
 
 /** The documents of a column or, in a table with a column for each key, of its rows without what INCLUDE adds. */
-async function documentsOf(where: Where, { table = '', column }: InferOptions): Promise<Buffer[]> {
+async function documentsOf(where: Where, options: InferOptions, io: CommandIo): Promise<Buffer[]> {
+  const { table = '', column } = options;
   const rows = await within(where.dsn, 'infer', async (session) => {
+    const { oid, from } = await readRelation(session, table, options, io);
     const [found] = await session.rows(
-      `SELECT format('%I.%I', n.nspname, c.relname) AS name,
-  (SELECT json_agg(a.attname) FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)::text AS columns
-FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1::oid`,
-      [await session.relation(table)],
+      `SELECT json_agg(a.attname)::text AS columns FROM pg_catalog.pg_attribute a
+WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped`,
+      [oid],
     );
-    if (found === undefined)
-      throw new PlainError(`there is no table ${plain(table)}${await perhaps(session, table)}`);
-    const columns = JSON.parse(found['columns'] ?? '[]') as readonly string[];
+    const columns = JSON.parse(found?.['columns'] ?? '[]') as readonly string[];
     const read = column ?? 'data';
     const isWhole = column === undefined && !columns.includes(read);
     if (!isWhole && !columns.includes(read))
       throw new PlainError(
         `${plain(table)} has no column ${plain(read)}; it has ${columns.map(plain).join(', ')}`,
       );
-    const others = isWhole ? await includedBy(session, table) : [];
+    const others = isWhole ? await includedBy(session, oid) : [];
     const document = isWhole
       ? `to_jsonb(t) - ARRAY[${others.map(quoteLiteral).join(', ')}]::text[]`
       : `t.${quoteIdentifier(read)}`;
     await session.begin('READ ONLY');
-    return session.rows(
-      `SELECT (${document})::text AS document FROM ${found['name'] ?? ''} t LIMIT ${limits.inferLinesMax}`,
-    );
+    return session.rows(`SELECT (${document})::text AS document FROM ${from} LIMIT ${limits.inferLinesMax}`);
   });
   return rows.map(({ document }) => checked(Buffer.from(document ?? 'null'), 0)).filter((it) => it !== null);
 }
 
 /** The columns that INCLUDE fills; none if it is not a webhook table. */
-async function includedBy(session: CommandSession, table: string): Promise<readonly string[]> {
+async function includedBy(session: CommandSession, oid: string): Promise<readonly string[]> {
   const found = await session.rows(
     `SELECT headgate.placed(w.relation, i.value)::text AS name FROM headgate.webhook_table w, jsonb_array_elements(w.includes) i
 WHERE w.relation = $1::oid`,
-    [await session.relation(table)],
+    [oid],
   );
   return found.map(({ name }) => name).filter((name) => name !== null && name !== undefined);
 }

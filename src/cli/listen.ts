@@ -23,13 +23,14 @@ import { interrupted } from './print.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { Following, unreadText } from './follow-rows.ts';
 import type { FollowedRow } from './follow-rows.ts';
+import type { TrustOptions } from './read-relation.ts';
 import { rest, staying } from './session.ts';
 import type { CommandSession } from './session.ts';
 import type { StoredTable } from './stored-requests.ts';
 import { httpUrl, refuseRemote } from './find-headgate.ts';
 import type { Where } from './find-headgate.ts';
 
-export interface ListenOptions extends ForwardOptions {
+export interface ListenOptions extends ForwardOptions, TrustOptions {
   readonly forwardTo: string;
   readonly allowRemote?: boolean;
   readonly state?: string;
@@ -76,7 +77,8 @@ class Listening {
     this.#options = options;
     this.#forwarder = forwarder;
     this.#io = io;
-    this.#following = new Following(names, (state) => this.#save(state));
+    const trustsAll = options.trustOwner === true;
+    this.#following = new Following(names, trustsAll, (state) => this.#save(state));
   }
 
   /** An error at the beginning ends the command; after a later one it waits and continues. */
@@ -87,6 +89,7 @@ class Listening {
       throw new PlainError(`--state: ${state ?? ''} does not hold a place that listen has written`);
     await staying(this.#where.dsn, 'listen', this.#io, async (session, begin) => {
       const { tables, unread, isAnother } = await this.#following.begin(session);
+      if (this.#names.length > 0 && unread.length > 0) throw new PlainError(unreadText(unread).trim());
       const isFirst = begin();
       if (isFirst) this.#forwarder.refuseOthers(tables);
       if (isAnother)

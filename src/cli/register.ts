@@ -60,6 +60,12 @@ const orElsewhere = (it: Command): Command =>
     .option('--url <url>', 'the URL at which that Headgate receives webhooks: scheme, host and port')
     .option('--profile <name>', '--dsn and --url, from ~/.config/headgate/profiles.json');
 
+const trusting = (it: Command): Command =>
+  it.option(
+    '--trust-owner',
+    "read it also if that runs code of a role that could not act as yours, such as its owner's: views, policies, expressions; it runs with your rights",
+  );
+
 const end = async (status: Promise<number>): Promise<void> => void (process.exitCode = await status);
 
 export function registerCommands(program: Command, shell: Shell): void {
@@ -171,7 +177,9 @@ function sendingCommands({ shell, command, placed, where }: Making): void {
       .option('--allow-remote', 'allow sending to another machine')
       .option('--json', 'print one JSON object per line');
 
-  signing(placed(command('listen [table...]', 'forward each new request to a program on this machine')))
+  signing(
+    trusting(placed(command('listen [table...]', 'forward each new request to a program on this machine'))),
+  )
     .requiredOption('--forward-to <url>', 'the URL of the program, e.g. http://localhost:3000/hook')
     .option('--state <file>', 'remember in this file what was sent, and continue from there')
     .action(async (tables: string[], options: Placed & ListenOptions) => {
@@ -179,7 +187,9 @@ function sendingCommands({ shell, command, placed, where }: Making): void {
       await end(listenCommand(await where(options), tables, options, shell.io()));
     });
 
-  placed(command('deliver <table>', 'send each row on, signed, until it has arrived (docs/deliver.md)'))
+  trusting(
+    placed(command('deliver <table>', 'send each row on, signed, until it has arrived (docs/deliver.md)')),
+  )
     .requiredOption('--to <url>', 'the receiver; HEADGATE_DELIVER_HOSTS has to list its host')
     .requiredOption('--secret-file <file>', 'the secret of the signature, whsec_… of Standard Webhooks')
     .option('--column <name>', 'the column that is sent (default: data)')
@@ -199,7 +209,7 @@ function sendingCommands({ shell, command, placed, where }: Making): void {
       await end(deliverCommand(await where(options), table, options, shell.settings({}), shell.io()));
     });
 
-  signing(placed(command('replay <table>', 'send stored requests again')))
+  signing(trusting(placed(command('replay <table>', 'send stored requests again'))))
     .requiredOption('--to <target>', 'a webhook table, or a URL on this machine')
     .option('--since <span>', 'only requests that arrived in this last span of time: 90s, 15m, 1h, 7d')
     .option('--where <condition>', 'only requests for which this SQL is true; the table is called t')
@@ -212,7 +222,7 @@ function sendingCommands({ shell, command, placed, where }: Making): void {
 }
 
 function readingCommands({ shell, command, placed, where, dataDirOf }: Making): void {
-  placed(command('tail [table]', 'show requests and their outcomes as they arrive'))
+  trusting(placed(command('tail [table]', 'show requests and their outcomes as they arrive')))
     .option('--json', 'print one JSON object per line')
     .option('--failed', 'only refused requests')
     .option('-n, --lines <n>', 'begin with so many earlier requests (default: 10)')
@@ -251,7 +261,7 @@ function readingCommands({ shell, command, placed, where, dataDirOf }: Making): 
       await end(explainCommand(await where(options), id ?? null, options.json === true, shell.io()));
     });
 
-  placed(command('export <table>', 'write the rows of a table to standard output or a file'))
+  trusting(placed(command('export <table>', 'write the rows of a table to standard output or a file')))
     .option('--format <format>', 'ndjson, csv or parquet', 'ndjson')
     .option(
       '--since <position>',
@@ -265,7 +275,7 @@ function readingCommands({ shell, command, placed, where, dataDirOf }: Making): 
       await end(exportCommand(await where(options), table, options, process.stdout, shell.io()));
     });
 
-  placed(command('infer [file]', 'print a CREATE TABLE that accepts documents like these'))
+  trusting(placed(command('infer [file]', 'print a CREATE TABLE that accepts documents like these')))
     .option('--name <table>', 'the name of the new table')
     .option('--table <table>', 'read the documents of this table instead of a file')
     .option('--column <column>', 'its column of documents (default: data or, without one, the whole row)')

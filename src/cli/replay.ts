@@ -13,6 +13,8 @@ import { interrupted } from './print.ts';
 import { jsonLine, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { spanOf } from '../kit/duration.ts';
+import { readRelation } from './read-relation.ts';
+import type { TrustOptions } from './read-relation.ts';
 import { databaseError, rest, within } from './session.ts';
 import type { CommandSession, Texts } from './session.ts';
 import { requestOf, storedTables } from './stored-requests.ts';
@@ -20,7 +22,7 @@ import type { StoredTable } from './stored-requests.ts';
 import { httpUrl, refuseRemote, webhookUrl } from './find-headgate.ts';
 import type { Where } from './find-headgate.ts';
 
-export interface ReplayOptions extends ForwardOptions {
+export interface ReplayOptions extends ForwardOptions, TrustOptions {
   readonly to: string;
   readonly since?: string;
   readonly where?: string;
@@ -49,7 +51,8 @@ export async function replayCommand(
       if (table === undefined) throw new PlainError(`you own no webhook table ${name}`);
       forwarder.refuseOthers([table]);
       const to = await targetOf(session, where, options, table.database);
-      const from = `${table.from} t WHERE ${conditionOf(table, span, options.where)}`;
+      const relation = await readRelation(session, name, options, io);
+      const from = `${relation.from} WHERE ${conditionOf(table, span, options.where)}`;
       // One snapshot of the table, so that rows stored meanwhile, by the replay itself too, are not replayed again.
       await session.begin('ISOLATION LEVEL REPEATABLE READ READ ONLY');
       const [counted] = await session.rows(`SELECT count(*)::text AS n FROM ${from}`);

@@ -22,6 +22,8 @@ export interface StoredTable {
   readonly request: string;
   /** `"schema"."table"` */
   readonly from: string;
+  /** Its owner could act as the session's role: planning a query of a table runs code of its owner, with the rights of the session. */
+  readonly isTrusted: boolean;
   /** The column that INCLUDE TIMESTAMP fills; null: none. */
   readonly arrival: string | null;
   readonly keeps: KeptParts;
@@ -71,7 +73,7 @@ interface Included {
   readonly column: string | null;
 }
 
-const ofTables = `SELECT c.oid::text AS oid, current_database()::text AS database, n.nspname::text AS schema, c.relname::text AS "table",
+const ofTables = `SELECT c.oid::text AS oid, current_database()::text AS database, n.nspname::text AS schema, c.relname::text AS "table", ${trustedSql('c.relowner')}::text AS trusted,
   headgate.placed(w.relation, w.document)::text AS document, coalesce(w.options ->> 'format', 'json') AS format,
   coalesce(w.expression, '') AS expression,
   (SELECT json_agg(s.alias ORDER BY s.position) FROM headgate.webhook_table_secret s WHERE s.relation = w.relation)::text AS secrets, coalesce(w.options ->> 'is_batched', 'false') AS batched, coalesce(w.options ->> 'methods', 'POST') AS methods,
@@ -83,23 +85,12 @@ JOIN pg_catalog.pg_class c ON c.oid = w.relation
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE headgate.sees_table(w.relation)`;
 
-/** Planning a query of a table runs code of its owner, with the rights of the session: an owner who could act as its role gains nothing. */
-const isSafe = trustedSql('c.relowner');
-
-/** The tables that are not read unless they are named. */
-export async function unreadTables(session: CommandSession): Promise<string[]> {
-  const rows = await session.rows(`${ofTables} AND NOT ${isSafe} ORDER BY 3, 4`);
-  return rows.map(({ schema, table }) => `${bareIdentifier(schema ?? '')}.${bareIdentifier(table ?? '')}`);
-}
-
-/**
- * `names`: as in SQL; empty: all tables that the role owns or may look at, and whose owners could act as that role.
- */
+/** `names`: as in SQL; empty: all tables that the role owns or may look at. */
 export async function storedTables(
   session: CommandSession,
   names: readonly string[],
 ): Promise<StoredTable[]> {
-  if (names.length === 0) return (await session.rows(`${ofTables} AND ${isSafe} ORDER BY 3, 4`)).map(tableOf);
+  if (names.length === 0) return (await session.rows(`${ofTables} ORDER BY 3, 4`)).map(tableOf);
   const found: StoredTable[] = [];
   for (const name of names) {
     const table = await storedTable(session, await session.relation(name));
@@ -182,6 +173,7 @@ function tableOf(row: Texts): StoredTable {
     contentType: contentTypes[format ?? ''] ?? 'application/json',
     request: columns.join(', '),
     from: `${quoteIdentifier(schema ?? '')}.${quoteIdentifier(table ?? '')}`,
+    isTrusted: row['trusted'] === 'true',
     arrival: columnOf('timestamp'),
     keeps: {
       body: raw !== null || format === 'bytes',

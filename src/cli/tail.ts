@@ -7,6 +7,7 @@
 import { allBelow, endedSince, isSame } from '../kit/position.ts';
 import type { Ended } from '../kit/position.ts';
 import { PlainError } from '../kit/plain-error.ts';
+import { stillNamed } from '../kit/sql-text.ts';
 import { jsonLine, painted, plain } from '../kit/terminal.ts';
 import type { CommandIo } from '../kit/terminal.ts';
 import { limits } from '../config/limits.ts';
@@ -15,6 +16,7 @@ import type { Earlier, TailOptions } from './console-commands.ts';
 import { Following, unreadText } from './follow-rows.ts';
 import type { FollowedRow } from './follow-rows.ts';
 import { interrupted } from './print.ts';
+import { othersCode } from './read-relation.ts';
 import { rest, staying, utcText, within } from './session.ts';
 import type { CommandSession, Texts } from './session.ts';
 import { perhaps, requestOf } from './stored-requests.ts';
@@ -24,7 +26,11 @@ import type { Where } from './find-headgate.ts';
 export async function tailElsewhere(where: Where, options: TailOptions, io: CommandIo): Promise<number> {
   const { table, failed } = options;
   const wanted = options.lines !== undefined || options.since !== undefined ? earlierOf(options) : null;
-  const following = new Following(table === undefined ? [] : [table], async () => {});
+  const following = new Following(
+    table === undefined ? [] : [table],
+    options.trustOwner === true,
+    async () => {},
+  );
   let refusedSince: Ended | null = null;
   await staying(where.dsn, 'tail', io, async (session, begin) => {
     const { tables, unread, isAnother } = await following.begin(session);
@@ -79,8 +85,14 @@ async function showEarlier(
       );
       continue;
     }
+    // Of its partitions, too.
+    const others = await othersCode(session, table.oid, options);
+    if (others !== null) {
+      io.note(`${plain(table.table)}: its earlier rows are not shown: ${others}\n`);
+      continue;
+    }
     const rows = await session.rows(
-      `SELECT ${utcText(arrival)} AS at, ${table.request} FROM ${table.from} t
+      `SELECT ${utcText(arrival)} AS at, ${table.request} FROM ${table.from} t, ${stillNamed(table.from, table.oid)}
 WHERE ${arrival} IS NOT NULL AND ${endedSince(null, until.rows)} AND ${since(arrival)} ORDER BY ${arrival} DESC LIMIT ${lines}`,
     );
     for (const { at, ...row } of rows) {

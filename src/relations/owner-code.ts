@@ -75,6 +75,41 @@ export const relatedSql = (relation: string): string => `
   select pg_catalog.unnest(array[k.conrelid, k.confrelid]), true from involved v join pg_catalog.pg_class s on s.oid operator(pg_catalog.=) v.oid
   cross join lateral ${joiningSql('v.oid', 's')} as k)`;
 
+/**
+ * A query for what runs code of roles that could not act as the session's when `relation` (an expression for an oid) is read, as `what` and `owner`: the relation itself,
+ * what a view or a policy reads and calls, and partitions, child tables, and the table that it is a partition of. Planning the reading of a table is enough.
+ * If there is none, only roles that are trusted can change that. A materialized view is read, and its query is not run.
+ */
+export const othersCodeSql = (relation: string): string => `
+  with recursive reads (place, oid) as (
+    select 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid, ${relation}
+    union
+    select found.place, found.oid from reads v join pg_catalog.pg_class c on c.oid operator(pg_catalog.=) v.oid
+    cross join lateral (
+      select c.tableoid as place, i.inhrelid as oid from pg_catalog.pg_inherits i where i.inhparent operator(pg_catalog.=) c.oid
+      union all
+      select c.tableoid, i.inhparent from pg_catalog.pg_inherits i where c.relispartition and i.inhrelid operator(pg_catalog.=) c.oid
+      union all
+      select d.refclassid, d.refobjid from (
+        select w.tableoid as place, w.oid from pg_catalog.pg_rewrite w
+        where c.relkind operator(pg_catalog.=) 'v' and w.ev_class operator(pg_catalog.=) c.oid and w.ev_type operator(pg_catalog.=) '1'
+        union all
+        select p.tableoid, p.oid from pg_catalog.pg_policy p where p.polrelid operator(pg_catalog.=) c.oid
+      ) as r join pg_catalog.pg_depend d on d.classid operator(pg_catalog.=) r.place and d.objid operator(pg_catalog.=) r.oid
+    ) as found
+    where v.place operator(pg_catalog.=) c.tableoid
+  )
+  select it.type operator(pg_catalog.||) ' ' operator(pg_catalog.||) it.identity as what, pg_catalog.pg_get_userbyid(o.owner)::pg_catalog.text as owner
+  from (
+    select r.place, c.oid, c.relowner as owner from reads r join pg_catalog.pg_class c on c.tableoid operator(pg_catalog.=) r.place and c.oid operator(pg_catalog.=) r.oid
+    union all
+    select r.place, p.oid, p.proowner from reads r join pg_catalog.pg_proc p on p.tableoid operator(pg_catalog.=) r.place and p.oid operator(pg_catalog.=) r.oid
+    union all
+    select r.place, x.oid, x.oprowner from reads r join pg_catalog.pg_operator x on x.tableoid operator(pg_catalog.=) r.place and x.oid operator(pg_catalog.=) r.oid
+  ) as o cross join lateral pg_catalog.pg_identify_object(o.place, o.oid, 0) as it
+  where not ${trustedSql('o.owner')}
+  order by o.oid operator(pg_catalog.<>) ${relation}, 1`;
+
 /** Of what many relations have none: `each` of whether `c`, a row of pg_class, has any, and the versions of those that count. */
 function ofParts(c: string, each: (has: string, versions: string) => string): string[] {
   const part = (has: string, from: string, of: string, id: string, counts: string) =>

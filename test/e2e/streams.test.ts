@@ -32,7 +32,8 @@ async function listening(t: TestContext, sqlPort: number, dataDir: string): Prom
     });
   });
   const to = `http://${host}/`;
-  const dsn = `postgresql://root@127.0.0.1:${sqlPort}/dev`;
+  // The table's owner: a superuser does not read it.
+  const dsn = `postgresql://headgate_gateway@127.0.0.1:${sqlPort}/dev`;
   const args = [cli, 'listen', 'single', '--forward-to', to, '--dsn', dsn, '--state', `${dataDir}.place`];
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'pipe'] });
   const ended = once(child, 'exit');

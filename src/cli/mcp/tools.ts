@@ -342,7 +342,7 @@ async function printedBy(
   };
 }
 
-/** `tail` reads a table that is named whoever its owner is. Throws PlainError. */
+/** `wait` reads a table that is named if that runs no code of others, whoever its owner is. Throws PlainError. */
 async function refuseNamed(where: Where, given: ToolArguments, signal: AbortSignal): Promise<void> {
   const name = textOf(given, 'table');
   if (name === '') return;
@@ -358,7 +358,7 @@ async function refuseNamed(where: Where, given: ToolArguments, signal: AbortSign
 async function next(where: Where, given: ToolArguments, io: CommandIo): Promise<number> {
   const done = new AbortController();
   const waitMs = numberOf(given, 'seconds', limits.mcpWaitDefaultS) * 1000;
-  const named = typeof given['table'] === 'string' ? { table: given['table'] } : {};
+  const named = typeof given['table'] === 'string' ? { table: given['table'], trustOwner: true } : {};
   const print = (text: string): void => {
     if (!done.signal.aborted) io.print(text);
     done.abort();
