@@ -156,20 +156,24 @@ export class Catalog extends ServedTables<DatabaseCatalog> {
 
   /** The catalog of a database that exists; the database may turn out to have none. Throws Refused. */
   async #serving(database: string): Promise<DatabaseCatalog> {
-    const now = this.#parts.clock();
-    if ((this.#held.get(database) ?? 0) > now) throw new Refused('engine_unavailable');
-    this.#held.delete(database);
-    // It may have got a catalog since it was looked at.
-    const restMs = (this.#absent.get(database) ?? 0) - now;
+    // It is let go of; or it may have got a catalog since it was looked at.
+    const untilMs = Math.max(this.#held.get(database) ?? 0, this.#absent.get(database) ?? 0);
+    const restMs = untilMs - this.#parts.clock();
     if (restMs > 0) await delay(restMs);
     const known = this.served.get(database);
     if (known !== undefined) return known;
-    await this.#lister.run(this.#parts.limits.catalogMissIntervalMs).catch(() => {
-      throw new Refused('engine_unavailable');
-    });
+    const { catalogMissIntervalMs } = this.#parts.limits;
+    const areListed = await this.#lister.run(catalogMissIntervalMs).then(
+      () => true,
+      () => false,
+    );
+    // The default database may have been opened for the list.
+    const opened = this.served.get(database);
+    if (opened !== undefined) return opened;
+    if (!areListed) throw new Refused('engine_unavailable');
     if (!this.#existing.has(database)) throw new Refused('not_found');
     if (this.served.size >= this.#parts.limits.databasesMax) throw new Refused('overloaded');
-    return this.served.get(database) ?? this.#open(database, database === this.#engine.defaultDatabase);
+    return this.#open(database, database === this.#engine.defaultDatabase);
   }
 
   #forgetAbsent(database: string): void {

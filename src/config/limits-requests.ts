@@ -443,8 +443,11 @@ export const requestLimits = {
   catalogKeyMs: 5_000,
   /** How long a new version of the catalog waits at a time for transactions that use the old one, in ms. */
   catalogLockMs: 1_000,
-  /** How long a database that is about to be dropped or renamed is left alone, in ms. */
-  catalogHoldMs: 5_000,
+  /**
+   * How long a database that is about to be dropped, renamed or copied is left alone, in ms: until PostgreSQL has begun with it. From then on connections
+   * to it wait for the statement, and are not in its way.
+   */
+  catalogHoldMs: 1_000,
   /** Longest wait of one request for the catalog, in ms; then the sender gets 503. */
   catalogWaitMs: 2_000,
   /** How long a statement waits for a catalog that is being made or read for the first time, in ms. */

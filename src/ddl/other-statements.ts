@@ -21,6 +21,7 @@ import {
   withFactsOfVersionAndReconcile,
 } from './options.ts';
 import {
+  type ReleasedDatabase,
   type StatementPlan,
   callPlan,
   callerPath,
@@ -212,22 +213,29 @@ export function databaseStatement(cursor: Cursor): StatementPlan | null {
   const verb = cursor.peek();
   cursor.take();
   cursor.expect('database');
-  let released: string | null = null;
+  let database: string | null = null;
+  let mayStay: ReleasedDatabase['mayStay'] = verb === 'create' ? 'own' : 'none';
   if (verb === 'create') {
-    released = templateName(cursor);
+    database = templateName(cursor);
   } else {
     cursor.accept('if', 'exists');
     const name = cursor.tryIdentifier();
     const moves = cursor.accept('rename') || cursor.accept('set', 'tablespace');
-    if (verb === 'drop' || moves) released = name;
+    if (verb === 'drop' || moves) database = name;
+    if (verb === 'drop' && hasForce(cursor)) mayStay = 'all';
   }
-  if (released === null) return null;
+  if (database === null) return null;
   return {
     pieces: [{ start: statement.start, end: statement.end }],
     tag: null,
     needsCatalog: false,
-    releases: [released],
+    releases: [{ database, mayStay }],
   };
+}
+
+function hasForce(cursor: Cursor): boolean {
+  for (; !cursor.atEnd; cursor.take()) if (cursor.accept('force')) return true;
+  return false;
 }
 
 function templateName(cursor: Cursor): string | null {

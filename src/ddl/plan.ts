@@ -19,9 +19,15 @@ export interface StatementPlan {
   /** The statement calls the catalog, which has to exist. */
   readonly needsCatalog: boolean;
   /** Databases to which no connection of Headgate's may be open when it runs. */
-  readonly releases: readonly string[];
+  readonly releases: readonly ReleasedDatabase[];
   /** Returns the pieces that replace those above, once everything else has been done; throws SqlFailure. */
   readonly later?: () => Promise<readonly PlanText[]>;
+}
+
+export interface ReleasedDatabase {
+  readonly database: string;
+  /** The sessions of others that may stay there, or else PostgreSQL refuses the statement: none, the client's own, or all, which it ends. */
+  readonly mayStay: 'none' | 'own' | 'all';
 }
 
 export type Argument =

@@ -283,11 +283,12 @@ test("the rewriter leaves random statements between Headgate's unchanged", () =>
 test('a rewritten statement lists the statements that must run before it', async () => {
   const cases: [string, string[]][] = [
     ['SHOW TABLES; FLUSH', ['ensure dev']],
-    ['DROP DATABASE IF EXISTS "App" WITH (FORCE)', ['release App']],
-    ['ALTER DATABASE App RENAME TO other', ['release app']],
-    ['ALTER DATABASE app SET TABLESPACE x', ['release app']],
-    ['CREATE DATABASE copy WITH OWNER = root TEMPLATE = app', ['release app']],
-    ['create database copy template app', ['release app']],
+    ['DROP DATABASE IF EXISTS "App" WITH (FORCE)', ['release App, all']],
+    ['DROP DATABASE force', ['release force, none']],
+    ['ALTER DATABASE App RENAME TO other', ['release app, none']],
+    ['ALTER DATABASE app SET TABLESPACE x', ['release app, none']],
+    ['CREATE DATABASE copy WITH OWNER = root TEMPLATE = app', ['release app, own']],
+    ['create database copy template app', ['release app, own']],
   ];
   for (const [sql, calls] of cases) {
     const deps = testRooms();

@@ -232,7 +232,7 @@ function joined(
   const releases = found.flatMap(({ plan }) => plan.releases);
   const before = async (): Promise<void> => {
     if (needsCatalog) await deps.ensureCatalog(session.database);
-    for (const database of releases) await deps.releaseDatabase(session, database);
+    for (const released of releases) await deps.releaseDatabase(session, released);
   };
   if (!found.some(({ plan }) => plan.later)) return { ...replaced(sql, found), before };
   return {

@@ -29,6 +29,7 @@ import type { GuardText } from '../validate/answer-safety.ts';
 import { ExpressionError, parseExpression } from '../validate/expression.ts';
 import type { Expression } from '../validate/expression.ts';
 import { StatementError } from './cursor.ts';
+import type { ReleasedDatabase } from './plan.ts';
 import type { EndpointState, Endpoints } from './endpoints.ts';
 
 /** What statements need to know of an expression. */
@@ -147,9 +148,14 @@ export class StatementContext {
     await this.#behind.onEnsured(database);
   }
 
-  /** Closes every connection of Headgate's to this database, if the session's role may do what needs that. */
-  async releaseDatabase({ user }: Pick<SqlSession, 'user'>, database: string): Promise<void> {
-    if (await this.#behind.rights.may(user, database)) await this.#behind.release(database);
+  /** Closes every connection of Headgate's to this database, if the session's role may do what needs that, and nobody else's connection is in the way. */
+  async releaseDatabase(
+    { user, database: current }: AskingRole,
+    { database, mayStay }: ReleasedDatabase,
+  ): Promise<void> {
+    const ownStays = mayStay === 'own' && current === database;
+    const sessions = mayStay === 'all' ? null : Number(ownStays);
+    if (await this.#behind.rights.may(user, database, sessions)) await this.#behind.release(database);
   }
 
   /** What is stored on disk of requests to the tables of the asking role, by oid: the session can read what it is sent. */

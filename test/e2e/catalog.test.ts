@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import type { Client } from 'pg';
 import { sharedHeadgate } from '../support/headgate.ts';
 import { within } from '../support/within.ts';
 
@@ -99,6 +100,37 @@ suite('the catalog follows SQL', () => {
       await hers.end();
       await client.query('DROP DATABASE hers');
     }
+  });
+
+  test('a copy of a database delays its webhooks, and one that sessions prevent does not interrupt them', async (t) => {
+    const headgate = await shared();
+    const root = await headgate.client(t);
+    await root.query(`CREATE TABLE copied (data JSONB) WITH (connector = 'webhook')`);
+    const post = async () => (await headgate.post('dev/public/copied', '{}')).status;
+    /** What senders get while the statement runs and in the second after it, and at the end of that. */
+    const during = async (client: Client, statement: string) => {
+      const statuses: number[] = [];
+      let over = Infinity;
+      const ended = client.query(statement).then(
+        () => 'done',
+        (error: unknown) => (error as { code: string }).code,
+      );
+      void ended.then(() => (over = performance.now() + 1_000));
+      while (performance.now() < over) statuses.push(await post());
+      return { all: [...new Set(statuses)], last: statuses.at(-1), ended: await ended };
+    };
+    // The client's own session may be there.
+    const { last, ended } = await during(root, 'CREATE DATABASE copy TEMPLATE dev');
+    assert.deepEqual({ last, ended }, { last: 200, ended: 'done' });
+    await root.query('DROP DATABASE copy');
+    const refused = { all: [200], last: 200, ended: '55006' };
+    const other = await headgate.client(t);
+    assert.deepEqual(await during(root, 'CREATE DATABASE copy TEMPLATE dev'), refused);
+    await root.end();
+    const elsewhere = await headgate.client(t, 'postgres');
+    assert.deepEqual(await during(elsewhere, 'ALTER DATABASE dev RENAME TO dev2'), refused);
+    assert.deepEqual(await during(elsewhere, 'DROP DATABASE dev'), refused);
+    await other.end();
   });
 
   test('a second database serves its own tables and can be dropped', async (t) => {

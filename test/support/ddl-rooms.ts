@@ -53,7 +53,7 @@ export function testRooms(): TestDeps {
     hasKey: true,
     firstLook: async () => undefined,
     ensureCatalog: async (database) => void calls.push(`ensure ${database}`),
-    releaseDatabase: async (_, database) => void calls.push(`release ${database}`),
+    releaseDatabase: async (_, { database, mayStay }) => void calls.push(`release ${database}, ${mayStay}`),
     now: () => 0,
     spool: async () => ({ 4711: { state: 'spooling', requests: 3, since: 1, reason: 'déjà' } }),
     endpoints: async () => ({ base: 'http://h', tables: { 4711: { sender: 'github', check: 'signature' } } }),
