@@ -77,7 +77,7 @@ begin
   ${grantOn('c.relnamespace = place')}
 end $admit$`;
 
-/** What the role could get others to run by a name alone: PostgreSQL prefers a function or an operator that fits the arguments better to its own, and calls a domain or a range like a function. */
+/** What the role could get others to run by a name alone: PostgreSQL prefers a function or an operator that fits the arguments better to its own, and calls a type like a function. */
 const commands = [
   'FUNCTION',
   'PROCEDURE',
@@ -91,32 +91,36 @@ const commands = [
 
 /**
  * Lets the role into new schemas. Refuses what of its own would be on the search_path of others: schemas with a role's name ("$user") or `public`, and
- * functions, operators, domains and ranges in schemas that are not its own. Does nothing if the database was restored on a server without the role.
+ * functions, operators and types in schemas that are not its own, except row types. Superusers may: they restore dumps. Does nothing if the database was restored on
+ * a server without the role.
  */
 const onSchema = `
 create or replace function ${roleName}.on_schema() returns event_trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $on_schema$
 declare
   own oid := to_regrole('${roleName}');
+  is_free constant boolean := (select r.rolsuper from pg_roles as r where r.rolname = session_user);
 begin
   if own is null then return; end if;
-  if exists (
+  if not is_free and exists (
     select from pg_event_trigger_ddl_commands() as made join pg_namespace as n on n.oid = made.objid
     where made.classid = 'pg_namespace'::regclass and n.nspowner = own
       and (n.nspname = 'public' or exists (select from pg_roles as r where r.rolname = n.nspname)))
   then
     raise exception using errcode = '42501', message = 'a schema of the events gateway cannot have the name of a role, or "public"',
       hint = 'It would be on the search_path of that role.';
-  elsif exists (
+  elsif not is_free and exists (
     select from pg_event_trigger_ddl_commands() as made
     left join pg_proc as p on made.classid = 'pg_proc'::regclass and p.oid = made.objid
     -- Or one that is named as a commutator, which is made with it, and only fails.
     left join pg_operator as o on made.classid = 'pg_operator'::regclass and (o.oid = made.objid or o.oprcode = 0 and o.oprowner = own)
-    left join pg_type as t on made.classid = 'pg_type'::regclass and t.oid = made.objid and t.typtype in ('d', 'r')
+    -- A range comes with a multirange, which may have a name in another schema.
+    left join pg_range as m on made.classid = 'pg_type'::regclass and m.rngtypid = made.objid
+    left join pg_type as t on made.classid = 'pg_type'::regclass and t.oid in (made.objid, m.rngmultitypid) and t.typtype <> 'c'
     join pg_namespace as n on n.oid in (p.pronamespace, o.oprnamespace, t.typnamespace)
     where own in (p.proowner, o.oprowner, t.typowner) and n.nspowner <> own and n.oid <> pg_my_temp_schema())
   then
-    raise exception using errcode = '42501', message = 'the events gateway makes functions, operators, domains and ranges in schemas of its own only',
+    raise exception using errcode = '42501', message = 'the events gateway makes functions, operators and types in schemas of its own only',
       hint = 'Others would call them by a name alone. Create a schema, and name it: CREATE FUNCTION app.f() ...';
   end if;
   perform ${roleName}.admit(made.objid) from pg_event_trigger_ddl_commands() as made

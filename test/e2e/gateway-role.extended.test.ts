@@ -102,6 +102,7 @@ function planted(schema: string): readonly string[] {
     ['operator', `= (leftarg = text, rightarg = text, function = texteq)`, '= (text, text)'],
     ['domain', `d as varchar check (value <> 'a')`, 'd'],
     ['type', `r as range (subtype = text)`, 'r'],
+    ['type', `e as enum ('a')`, 'e'],
   ] as const;
   return [
     ...made.map(([of, text]) => `create ${of} ${schema}.${text}`),
@@ -110,6 +111,8 @@ function planted(schema: string): readonly string[] {
         `create schema own; create ${of} own.${text}; alter ${of} own.${name} set schema ${schema}`,
     ),
     `create schema own; create function own.f() returns int language sql as 'select 1'; alter routine own.f() set schema ${schema}`,
+    `create schema own; create type own.r as range (subtype = text, multirange_type_name = ${schema}.m)`,
+    `create schema own; create type own.r as range (subtype = text); alter type own.r_multirange set schema ${schema}`,
     `create schema own; create domain own.d as int; alter type own.d set schema ${schema}`,
     `create schema own; create function own.g(varchar, text) returns boolean language sql as 'select true';
      create operator own.=== (leftarg = varchar, rightarg = text, function = own.g, commutator = operator(${schema}.=))`,
@@ -177,7 +180,11 @@ suite('the role of the events gateway on the embedded engine has restricted righ
     await rows(
       headgate,
       `create function theirs.twice(int) returns int language sql as 'select $1 * 2'; create domain theirs.positive as int check (value > 0);
-       create type mood as enum ('sad', 'ok'); create type pair as (a int, b mood)`,
+       create type theirs.mood as enum ('sad', 'ok'); create type pair as (a int, b theirs.mood)`,
+    );
+    // A superuser restores what dumps have.
+    await root.query(
+      `create function public.restored() returns int language sql as 'select 1'; alter function public.restored() owner to headgate_gateway`,
     );
     assert.deepEqual(await rows(headgate, 'select theirs.twice(4::theirs.positive) as n'), [{ n: 8 }]);
     await root.query(
