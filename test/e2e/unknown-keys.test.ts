@@ -186,7 +186,10 @@ onSomeEngine(
         [`ALTER TABLE changing SET (on_unknown = 'perhaps')`, /"perhaps" is not known/],
         [`ALTER TABLE changing SET (on_unknown = 'reject', collect_into = 'rest')`, /collect_into needs/],
         [`ALTER TABLE changing SET (on_unknown = 'collect', collect_into = 'id')`, /"id" cannot take keys/],
-        [`ALTER TABLE changing SET (on_unknown = 'collect', document = 'rest')`, /unknown option "document"/],
+        [
+          `ALTER TABLE changing SET (on_unknown = 'collect', document = 'rest')`,
+          /"document" is given to CREATE TABLE only/,
+        ],
         [`ALTER TABLE nosuch SET (on_unknown = 'reject')`, /"nosuch" does not exist/],
         [`CREATE TABLE no (data JSONB) WITH (connector = 'webhook', on_unknown = 'reject')`, /says nothing/],
         [

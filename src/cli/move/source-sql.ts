@@ -23,7 +23,8 @@ const schemas = `
     WHERE NOT EXISTS (SELECT FROM members e WHERE e.classid = 'pg_type'::regclass AND e.objid = t.oid)),
   functions AS (
     SELECT p.*, p.oid::regprocedure::text AS full_name FROM pg_proc p JOIN mine m ON m.oid = p.pronamespace
-    WHERE NOT EXISTS (SELECT FROM members e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid)),
+    -- Those of a range come with it.
+    WHERE NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype IN ('e', 'i'))),
   -- Sequences that come with a column (SERIAL, identity) are made by it.
   sequences AS (
     SELECT r.full_name, s.* FROM relations r JOIN pg_sequence s ON s.seqrelid = r.oid WHERE NOT EXISTS (
