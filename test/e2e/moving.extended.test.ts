@@ -467,6 +467,7 @@ suite('headgate move moves a database', () => {
         CREATE TABLE shop.t (data JSONB) WITH (connector = 'webhook');
         CREATE TABLE t (data JSONB) WITH (connector = 'webhook');
         CREATE MATERIALIZED VIEW kept AS SELECT count(*) FROM t;
+        CREATE TYPE floats AS RANGE (subtype = float8);
         CREATE TABLE hidden (a int); ALTER TABLE hidden ENABLE ROW LEVEL SECURITY;
         CREATE TABLE owned (n int);
         ALTER TABLE owned OWNER TO reader;
@@ -476,6 +477,7 @@ suite('headgate move moves a database', () => {
       assert.equal(
         refused.stderr,
         `headgate: not moved: materialized view public.kept
+headgate: not moved: range type public.floats
 headgate: not moved: row security of table public.hidden
 headgate: nothing was changed: move these by hand, and run it again with --leave-out
 `,
