@@ -124,7 +124,7 @@ export function outcomeOf(failed: ReplyError): (Outcome & { readonly kind: 'abor
       return aborted(refusal('engine_unavailable'));
     case 'engine':
       return aborted(
-        inItsWords(refusal(failed.sqlstate === '57014' ? 'deadline' : 'engine_unavailable'), failed),
+        failed.sqlstate === '57014' ? refusal('deadline') : inItsWords(refusal('engine_unavailable'), failed),
       );
     case 'bug':
       return aborted(refusal('internal'));

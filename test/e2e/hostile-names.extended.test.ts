@@ -100,8 +100,11 @@ const operators = [
   ['=', 'regclass', 'regclass'],
 ] as const;
 
-/** As a caller of the events gateway without a token: `headgate_gateway` may create in `public`. */
-async function setTraps({ ports }: Headgate): Promise<void> {
+/** As a role that may create in `public`. */
+async function setTraps(headgate: Headgate, t: TestContext): Promise<void> {
+  const root = await headgate.client(t);
+  await root.query('CREATE ROLE mallory LOGIN; GRANT CREATE ON SCHEMA public TO mallory');
+  const mallory = await headgate.clientAs(t, 'mallory');
   const body = `LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'trapped as %', current_user; END $$`;
   const statements = [
     ...functions.map((it) => `CREATE FUNCTION public.${it} RETURNS text ${body}`),
@@ -117,13 +120,7 @@ async function setTraps({ ports }: Headgate): Promise<void> {
       `CREATE OPERATOR public.${operator} (FUNCTION = public.trap_${i}, LEFTARG = ${left}, RIGHTARG = ${right})`,
     ]),
   ];
-  for (const sql of statements) {
-    const answer = await fetch(`http://127.0.0.1:${ports.gateway.port}/v1/sql`, {
-      method: 'POST',
-      body: sql,
-    });
-    assert.equal(answer.status, 200, `${sql}: ${await answer.text()}`);
-  }
+  for (const sql of statements) await mallory.query(sql);
 }
 
 const shared = sharedHeadgate();
@@ -138,7 +135,7 @@ async function trapped(t: TestContext): Promise<Headgate> {
     CREATE SECRET guard WITH (backend = 'meta') AS 'a key of sixteen bytes';
     CREATE TABLE guarded (data JSONB) WITH (connector = 'webhook')
       VALIDATE SECRET guard AS secure_compare(headers->>'x', guard)`);
-  await setTraps(headgate);
+  await setTraps(headgate, t);
   assert.equal((await headgate.post('dev/public/hooks', '{"n":1}', { 'x-name': 'a' })).status, 200);
   assert.equal((await headgate.post('dev/public/guarded', '{"n":1}')).status, 401);
   await until(async () => {
