@@ -50,7 +50,7 @@ export function missingRightsSql(c: string, n: string, names: readonly string[])
         and p.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
       join pg_catalog.pg_class s on s.oid = p.refobjid and s.relkind = 'S'
       join pg_catalog.pg_namespace sn on sn.oid = s.relnamespace
-      where ${asked} and not pg_catalog.has_sequence_privilege(r.oid, s.oid, 'USAGE')
+      where ${asked} and not pg_catalog.has_sequence_privilege(r.oid, s.oid, 'USAGE, UPDATE')
     ) as l)`;
 }
 
